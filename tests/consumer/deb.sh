@@ -6,7 +6,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 export DEBIAN_FRONTEND=noninteractive
 apt-get -q update
-apt-get -q install -y --no-install-recommends "$1"/*.deb
+apt-get -q install -y --reinstall --no-install-recommends "$1"/*.deb
 for tool in rondo-doctor rondo-weights rondo-data; do
   "$tool" --help >/dev/null
   [ -s "/usr/share/man/man1/$tool.1.gz" ] || [ -e /etc/dpkg/dpkg.cfg.d/excludes ]
@@ -19,8 +19,9 @@ cp "$here"/CMakeLists.txt "$here"/*.cpp "$scratch"
 cmake -G Ninja -S "$scratch" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Release
 cmake --build "$scratch/build"
 (cd "$scratch" && build/consumer && build/tensors_alone && build/io_alone && build/hub_alone)
-# shellcheck disable=SC2046 # a list of flags
-c++ -std=c++20 "$here/io_alone.cpp" $(pkg-config --cflags --libs rondo) -o "$scratch/without_cmake"
+flags=$(pkg-config --cflags --libs rondo)
+# shellcheck disable=SC2086 # a list of flags
+c++ -std=c++20 "$here/io_alone.cpp" $flags -o "$scratch/without_cmake"
 (cd "$scratch" && ./without_cmake)
 # What was installed can be removed again.
 apt-get -q purge -y librondo
