@@ -95,8 +95,11 @@ function(rondo_library folder)
   endif()
   target_link_libraries(rondo_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE}
                                         PRIVATE $<BUILD_INTERFACE:rondo_hardened>)
-  target_link_options(rondo_${name} PRIVATE ${rondo_sealed})
-  set_target_properties(rondo_${name} PROPERTIES VERSION ${PROJECT_VERSION}
+  # A shared library shows no symbols of other libraries: neither of static ones, such as CUDA's runtime, nor of templates.
+  target_link_options(rondo_${name} PRIVATE ${rondo_sealed} LINKER:--exclude-libs,ALL
+                                            LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/symbols.map)
+  set_target_properties(rondo_${name} PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/symbols.map
+                                                   VERSION ${PROJECT_VERSION}
                                                    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                                                    INSTALL_RPATH $ORIGIN
                                                    DEFINE_SYMBOL ""  # equal macros, for the shared precompiled header
@@ -131,6 +134,7 @@ function(rondo_library folder)
   if(isa_sources)
     foreach(isa ${rondo_isas})
       add_library(rondo_${name}_${isa} OBJECT ${isa_sources})
+      set_target_properties(rondo_${name}_${isa} PROPERTIES CXX_VISIBILITY_PRESET hidden)  # only table.cpp uses them
       set(level ${rondo_kernel_flags})
       if(RONDO_SANITIZE AND isa STREQUAL "generic" AND NOT rondo_isas STREQUAL "generic")  # sanitized tests rarely run it
         set(level -O0)

@@ -50,6 +50,7 @@ test libgtest-dev gtest-devel GoogleTest
 test libgmock-dev gmock-devel GoogleTest's matchers
 test shellcheck ShellCheck checks the shell scripts
 test mold mold links the programs in a tenth of the time
+test pkg-config pkgconf-pkg-config flags of an installed rondo
 test xz-utils xz unpacks recorded data
 test python3 python3 runs stand-ins for programs in tests of scripts, and simulations
 test iproute2 iproute-tc ip and tc: networks of the hosts that extras/cluster/multihost.sh makes
