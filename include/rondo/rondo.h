@@ -164,4 +164,5 @@
 #include "train/metrics.h"
 #include "train/profiler.h"
 #include "train/step.h"
+#include "train/stop.h"
 #include "train/trainer.h"
