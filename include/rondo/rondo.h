@@ -42,6 +42,7 @@
 #include "data/image_ops.h"
 #include "data/image_pipeline.h"
 #include "data/loader.h"
+#include "data/mixup.h"
 #include "data/mnist.h"
 #include "data/open.h"
 #include "data/prefetch.h"
