@@ -82,6 +82,7 @@
 #include "extras/tensorboard/curves.h"
 #include "extras/tensorboard/summary_writer.h"
 #include "extras/torch_files/torch_pickle.h"
+#include "extras/torch_files/torch_training.h"
 #include "io/checkpoint.h"
 #include "io/csv.h"
 #include "io/encode_png.h"
