@@ -51,6 +51,7 @@
 #include "data/resized.h"
 #include "data/sampler.h"
 #include "data/samples.h"
+#include "data/stl10.h"
 #include "data/subsets.h"
 #include "data/transforms.h"
 #include "dist/collectives/algorithms/ring_all_reduce.h"
