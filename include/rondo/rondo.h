@@ -71,6 +71,7 @@
 #include "dist/launch/threads.h"
 #include "dist/transports/thread/thread_transport.h"
 #include "dist/transports/transport.h"
+#include "extras/hdf5/hdf5.h"
 #include "extras/hub/pretrained.h"
 #include "extras/linalg/linalg.h"
 #include "extras/onnx/onnx.h"
