@@ -39,7 +39,7 @@ if(RONDO_TESTS)
 endif()
 
 # Options that are AUTO, ON or OFF. Other spellings (0, no, off; 1, yes, TRUE) become ON or OFF here.
-foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_LAPACK RONDO_IMAGES RONDO_PROTOBUF)
+foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_LAPACK RONDO_HDF5 RONDO_IMAGES RONDO_PROTOBUF)
   if(NOT ${optional} STREQUAL "AUTO")
     if(${optional})
       set(${optional} ON)
@@ -108,6 +108,21 @@ if(NOT RONDO_LAPACK STREQUAL "OFF")
     set_property(GLOBAL APPEND PROPERTY rondo_found "LAPACKE")
   elseif(RONDO_LAPACK STREQUAL "ON")
     message(FATAL_ERROR "RONDO_LAPACK=ON, but LAPACKE was not found. On Debian and Ubuntu: apt-get install liblapacke-dev "
+                        "(scripts/setup.sh installs all missing packages)")
+  endif()
+endif()
+
+# HDF5: its C interface, without MPI.
+set(rondo_has_hdf5 OFF)
+if(NOT RONDO_HDF5 STREQUAL "OFF")
+  find_path(RONDO_HDF5_INCLUDE_DIR hdf5.h PATH_SUFFIXES hdf5/serial)
+  find_library(RONDO_HDF5_LIBRARY NAMES hdf5_serial hdf5)
+  mark_as_advanced(RONDO_HDF5_INCLUDE_DIR RONDO_HDF5_LIBRARY)
+  if(RONDO_HDF5_INCLUDE_DIR AND RONDO_HDF5_LIBRARY)
+    set(rondo_has_hdf5 ON)
+    set_property(GLOBAL APPEND PROPERTY rondo_found "HDF5")
+  elseif(RONDO_HDF5 STREQUAL "ON")
+    message(FATAL_ERROR "RONDO_HDF5=ON, but libhdf5 was not found. On Debian and Ubuntu: apt-get install libhdf5-dev "
                         "(scripts/setup.sh installs all missing packages)")
   endif()
 endif()

@@ -21,8 +21,8 @@ endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/include/rondo/rondo.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo COMPONENT development)
 
-list(APPEND rondo_targets rondo_linalg rondo_quantization rondo_torch_files rondo_onnx rondo_tensorboard rondo_report rondo_hub
-     rondo)
+list(APPEND rondo_targets rondo_linalg rondo_quantization rondo_torch_files rondo_hdf5
+     rondo_onnx rondo_tensorboard rondo_report rondo_hub rondo)
 
 set(rondo_package ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
 install(TARGETS ${rondo_targets} EXPORT rondoTargets
@@ -65,6 +65,9 @@ if(rondo_has_protobuf)
 endif()
 if(rondo_has_lapack)
   list(APPEND rondo_private_libs ${RONDO_LAPACKE_LIBRARY})
+endif()
+if(rondo_has_hdf5)
+  list(APPEND rondo_private_libs ${RONDO_HDF5_LIBRARY})
 endif()
 if(rondo_has_cuda)
   get_target_property(cudart CUDA::cudart_static IMPORTED_LOCATION)

@@ -54,6 +54,9 @@ class Transform : public std::function<Batch(Batch, const BatchContext&)> {
 /// another shape or dtype than the samples. Throws as default_collate does.
 Transform for_each_sample(std::function<Sample(Sample)> f);
 
+/// Applies one transform after the other (torchvision's Compose). Throws Error for an empty one.
+Transform compose(std::vector<Transform> transforms);
+
 /// PyTorch's names and defaults.
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;

@@ -136,6 +136,21 @@ ranks) # the same world on 2 ranks, by rondo's ring and by MPI; averaging
   succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --all-reduce mpi --json mpi.json
   TERM=dumb succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1
   [ "$(grep -c 'left  loss' "$log")" -le 10 ] || fail "a log gets more than a line for each tenth of an epoch"
+  # Under a launcher the ranks may see a terminal where there is a file.
+  for progress in auto bar none; do
+    if command -v script >/dev/null; then
+      succeeds script -qec "TERM=xterm ${mpirun[*]} -np 2 ${resnet[*]} --epochs 1 --progress $progress" seen.txt
+    else
+      TERM=xterm succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --progress $progress
+      cp "$log" seen.txt
+    fi
+    rewritten=$(grep -c $'\r.*left  loss.*\r' seen.txt) lines=$(grep -c 'left  loss' seen.txt)
+    case $progress in
+    auto) [ "$rewritten" = 0 ] && [ "$lines" -ge 1 ] && [ "$lines" -le 10 ] ;;
+    bar) [ "$rewritten" -ge 1 ] ;;
+    none) [ "$lines" = 0 ] ;;
+    esac || fail "--progress $progress shows $lines lines, of which $rewritten are rewritten"
+  done
   [ "$(field param_hash ring.json)" = "$(field param_hash mpi.json)" ] || fail "two ranks add in one order only"
   succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --sync average --average-every 3 --json average.json
   succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --trace trace.json
