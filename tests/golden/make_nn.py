@@ -256,12 +256,7 @@ def model_cases(out):
             return
         for key, sizes in names.items():
             out[f"{name}.shape.{key}"] = torch.tensor(list(sizes), dtype=torch.int64)
-        for k, p in enumerate(model.parameters()):
-            if p.dim() > 1:
-                p.data = fill(p.shape, k + 10, (6 / (p.numel() // p.shape[0])) ** 0.5)
-            else:  # biases, and the weights of batch norms around 1
-                is_weight = [key for key, q in model.named_parameters() if q is p][0].endswith("weight")
-                p.data = fill(p.shape, k + 10, 0.25, 1 if is_weight else 0)
+        golden.fill_parameters(model)
         model.train()
         x = fill(shape, 0, 2)
         logits = model(x)
