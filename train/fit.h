@@ -6,6 +6,8 @@
 // checkpoint.
 // The loop does not depend on particular models, data sets or flags; examples/programs/classifier
 // combines it with those.
+//
+// Read next: io/checkpoint.h, dist/data_parallel/ddp.h.
 
 #include <filesystem>
 #include <functional>
