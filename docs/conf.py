@@ -22,6 +22,25 @@ suppress_warnings = [
 ]
 
 html_theme = "furo"  # narrow screens, light and dark
+html_theme_options = {  # furo's own dark colours, which the package of Debian 12 has lost
+    "dark_css_variables": {
+        "color-problematic": "#ee5151",
+        "color-foreground-primary": "#ffffffcc",
+        "color-foreground-secondary": "#9ca0a5",
+        "color-foreground-muted": "#81868d",
+        "color-foreground-border": "#666666",
+        "color-background-primary": "#131416",
+        "color-background-secondary": "#1a1c1e",
+        "color-background-hover": "#1e2124ff",
+        "color-background-hover--transparent": "#1e212400",
+        "color-background-border": "#303335",
+        "color-background-item": "#444",
+        "color-brand-primary": "#2b8cee",
+        "color-brand-content": "#368ce2",
+        "color-highlighted-background": "#083563",
+        "color-highlight-on-target": "#333300",
+    }
+}
 html_copy_source = False
 html_show_copyright = False
 templates_path = ["site"]  # sidebar/api.html

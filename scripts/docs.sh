@@ -22,7 +22,7 @@ $python -c 'import myst_parser, furo' 2>/dev/null || missing "myst-parser or fur
 mkdir -p "$out"
 "$sphinx" -q -W --keep-going -j auto -c docs -d "$out/.doctrees" -b html . "$out"
 style=
-if printf '%s\n1.9.5\n' "$(doxygen --version | cut -d' ' -f1)" | sort -VC; then # older, without a dark mode
+if printf "%s\n1.9.5\n" "$(doxygen --version | cut -d" " -f1)" | sort -VC; then # older: without a dark mode
   style="HTML_EXTRA_STYLESHEET = docs/site/api.css"
 fi
 printf '%s\n%s\n' "$(cat Doxyfile)" "$style" | RONDO_DOCS=$out doxygen -
