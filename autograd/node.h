@@ -22,6 +22,8 @@
 //     Tensor y = no_grad([&] { return x * x * x; });
 //     return record<CubeBackward>({x}, y, x);
 //   }
+//
+// Read next: autograd/engine.h.
 
 #include <functional>
 #include <memory>

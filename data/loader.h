@@ -12,7 +12,7 @@
 // tensors then share memory, and C++ has no interpreter lock. Inside workers OpenMP uses one
 // thread, so that a parallel kernel in a user's transform does not compete with training for cores.
 //
-// Read next: data/transforms.h.
+// Read next: train/fit.h, the loop; about data: data/transforms.h.
 
 #include <cstdint>
 #include <functional>

@@ -11,6 +11,8 @@
 // The file is written atomically (io/atomic_file.h) and has a checksum over every byte (Note [The
 // checksum of a file]). A reader gets exactly what was saved, or an error that names the damaged
 // file.
+//
+// Read next: dist/data_parallel/ddp.h.
 
 #include <cstdint>
 #include <map>

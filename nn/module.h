@@ -17,6 +17,8 @@
 // copies then share their parameters. `clone(net)` copies the parameters, too.
 //
 // If `visit` does not show a layer, nn/shown.h detects it when the layer gets a gradient.
+//
+// Read next: optim/optimizer.h.
 
 #include <array>
 #include <concepts>

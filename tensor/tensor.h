@@ -13,6 +13,8 @@
 //
 // Thread safety: different threads may use different Tensor handles, and may read the same tensor
 // concurrently. The caller must order a write against every other access to the tensor.
+//
+// Read next: tensor/backend.h, which computes on the elements.
 
 #include <atomic>
 #include <concepts>

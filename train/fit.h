@@ -5,6 +5,8 @@
 // optimizer and of the schedule. After each epoch: an evaluation, a line of metrics, a checkpoint.
 // The loop does not depend on particular models, data sets or flags; examples/programs/classifier
 // combines it with those.
+//
+// Read next: io/checkpoint.h, dist/data_parallel/ddp.h.
 
 #include <filesystem>
 #include <functional>

@@ -15,16 +15,16 @@
 namespace rondo {
 namespace {
 
-/// The result dtype of `strong` with an operand that counts only by its category.
+/// The result dtype if only the category of the other operand, `weak`, counts.
 DType by_category(DType strong, DType weak, DType default_of_weak) {
   return category_of(weak) > category_of(strong) ? default_of_weak : strong;
 }
 
 bool is_short_float(DType dtype) { return is_floating(dtype) && size_of(dtype) == 2; }
 
-/// The C++ number as a 0-dim tensor of the dtype in which it is combined with x, but not in 16
-/// bits, which would round it. Its dtype may thus be f32 although x has 16 bits. So callers pass
-/// result_type(x, value) on: two 0-dim tensors would promote to the wider dtype, but a number must
+/// The C++ number as a 0-dim tensor of the dtype in which it is combined with x. If that is a
+/// 16-bit float, the tensor is f32, because 16 bits would round the number. Callers must therefore
+/// pass result_type(x, value) on: promotion of two 0-dim tensors would give f32, but a number must
 /// not widen a tensor of its category.
 Tensor wrapped(const Tensor& x, Scalar value) {
   DType dtype = result_type(x, value);

@@ -5,6 +5,8 @@
 // The three primitives (forward, input gradient, weight gradient) are closed under differentiation:
 // each is linear in both of its inputs, and the derivatives of each are the other two. So they give
 // all derivatives, of any order.
+//
+// Read next: nn/module.h, which holds the weights.
 
 #include <array>
 

@@ -26,6 +26,8 @@
 // CPU, the thread that ran backward reduces it, since waking another thread and waiting for it
 // would take longer. Backward waits for all buckets before it returns. So the caller has no
 // function to call, and cannot forget it.
+//
+// Read next: dist/transports/transport.h, then dist/README.md.
 
 #include <cstdint>
 #include <functional>

@@ -24,8 +24,8 @@ struct GoAhead {
   MessageContent elements = {};  // for which the receiver has room
 };
 
-/// The messages from one rank to another, on either side. Except for the communicator, it belongs
-/// to the thread that polls (dist/collectives/progress.h), one at a time.
+/// The state of the messages from one rank to another; both sides have one. Only the thread that
+/// polls (dist/collectives/progress.h) uses it, except for the communicator.
 struct NcclChannel {
   NcclChannel(int rank, int device) : comm(rank), stream(cuda::Stream::create(device)) {}
 
@@ -33,7 +33,7 @@ struct NcclChannel {
   cuda::Stream stream;
   ncclUniqueId id = {};
   bool is_connected = false;
-  std::deque<std::uint64_t> turns;  // messages that may go and are not in the stream yet
+  std::deque<std::uint64_t> turns;  // messages with a go-ahead that are not in the stream yet
   // Used by the sender.
   std::uint64_t next_number = 0;
   std::set<std::uint64_t> announced;             // numbers that have no go-ahead yet
@@ -51,7 +51,8 @@ struct Letter {
   int me, peer, tag;
   bool is_send;
   std::string what;
-  cuda::Event ready, done;  // before and after it: in the caller's stream, in the channel's
+  cuda::Event ready;  // in the caller's stream, before the message
+  cuda::Event done;   // in the channel's stream, after it
   Announcement announcement = {};
   GoAhead go_ahead = {};
 };
@@ -85,7 +86,7 @@ class NcclMessage final : public Operation {
       const bool told = transport_.test(told_), answered = transport_.test(answered_);
       return is_put_ && told && answered ? Poll::done : Poll::idle;
     } catch (const std::exception& e) {
-      // The other side waits for NCCL, or will do so: no message can follow.
+      // The other side waits for NCCL or soon will, so the channel cannot be used any further.
       watchdog_.give_up(
           concat("rank ", name(letter_->me), ": ", letter_->what, " failed: ", e.what()));
       throw;
