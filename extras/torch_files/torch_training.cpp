@@ -314,8 +314,8 @@ optim::OptimizerState read_optimizer(const Node& root, std::span<const std::byte
                        ": its decoupled_weight_decay differs");
     }
     params.clear();
-    for (const double number : groups[g].at("params").numbers())
-      params.push_back(static_cast<std::int64_t>(number));
+    for (const Node& number : groups[g].at("params").items())
+      params.push_back(number.as<std::int64_t>("whole number"));
   }
   state.tensors.clear();
   const Node parameters = root.at("state");
@@ -358,7 +358,8 @@ void read_one_cycle(const Node& root, const Node& groups, optim::ScheduleState& 
     for (const Node& group : groups.items())
       values[list].push_back(group.at(list).require_number());
   }
-  const Node first = groups.items().at(0);
+  require<IoError>(!groups.items().empty(), root.file, ": ", groups.name, " is empty");
+  const Node first = groups.items()[0];
   const double initial = first.at("initial_lr").require_number();
   values["div_factor"] = {values["max_lr"][0] / initial};
   values["final_div_factor"] = {initial / first.at("min_lr").require_number()};

@@ -103,6 +103,7 @@
 #include "nn/conv_transpose2d.h"
 #include "nn/dropout.h"
 #include "nn/embedding.h"
+#include "nn/eval_mode.h"
 #include "nn/flatten.h"
 #include "nn/fold.h"
 #include "nn/generate.h"

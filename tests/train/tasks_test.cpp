@@ -121,6 +121,38 @@ TEST(Tasks, TrainingIsMeasuredAsEvaluationIs) {
   }
 }
 
+/// Shards are measured by several threads at once, and parameter averaging by each rank alone.
+TEST(Tasks, EachWayToSynchroniseIsMeasured) {
+  const auto measured = [](Comm comm, train::FitOptions fit) {
+    nn::AnyModule net = net_in_f64();
+    optim::SGD sgd(net.parameters(), {.lr = 0});
+    train::Metrics row;
+    fit.train_metrics = true;
+    fit.max_grad_norm = 0.5;
+    fit.on_epoch = [&](const train::EpochReport& report) {
+      row = report.metrics;
+      return true;
+    };
+    train::Trainer trainer(
+        net, sgd, {.batch_size = 24, .comm = comm, .threads = 1, .out = nullptr, .fit = fit});
+    trainer.fit(test::clouds(48));
+    return row;
+  };
+  const train::Metrics alone = measured(test::alone(), {});
+  test::on_ranks(2, [&](Comm comm) {
+    for (const train::FitOptions& fit :
+         {train::FitOptions{.shards = 4}, train::FitOptions{.comm_hook = "bf16"},
+          train::FitOptions{.zero = true}}) {
+      const train::Metrics row = measured(comm, fit);
+      EXPECT_NEAR(row.at("train_accuracy"), alone.at("train_accuracy"), 1e-12);
+      EXPECT_NEAR(row.at("grad_norm"), alone.at("grad_norm"), 1e-2 * alone.at("grad_norm"));
+    }
+    const train::Metrics row = measured(comm, {.sync = train::Sync::average});
+    EXPECT_NEAR(row.at("train_accuracy"), alone.at("train_accuracy"), 1e-12);
+    EXPECT_GT(row.at("grad_norm"), 0);  // of each rank's own gradients
+  });
+}
+
 /// A class for each position of a sequence; padding has the target -100.
 TEST(Tasks, PaddingCountsNowhere) {
   struct Tagger : test::CloudNet {  // (N, 3, 4) -> (N, 2, 3)
@@ -272,7 +304,7 @@ TEST(Tasks, AveragesAndTrainingMetricsAreResumed) {
                               .max_grad_norm = 1,
                               .ema_decay = 0.8,
                               .checkpoint_dir = folder / name,
-                              .checkpoint_every = 1,
+                              .checkpoint_every = 4,
                               .async_checkpoints = true,
                               .resume = resume,
                               .on_epoch = [&](const train::EpochReport& report) {
