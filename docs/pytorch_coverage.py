@@ -7,7 +7,7 @@
 
 PyTorch's names are in tests/golden/torch_names.txt (make_torch_names.py). A name that rondo's headers declare needs
 nothing else. The text file has three columns for the others: names of PyTorch (* stands for anything), rondo's name or
-"-", and a remark, which says why if the name is left out.
+"-", and a remark, which says why if the name is left out. A name after ! is a function of rondo, too, but another one.
 """
 import collections
 import fnmatch
@@ -32,19 +32,16 @@ def text_of(*patterns):
 
 
 CLASSES = set(re.findall(r"^(?:struct|class|using) (\w+)", text_of("nn/*.h", "optim/*.h", "dist/*/*.h"), re.M))
-FUNCTIONS = set(re.findall(r"^(?:[\w:<>]+[ &*]+)+(\w+)\(", text_of("autograd/*.h", "autograd/ops/*.h", "tensor/*.h", "extras/linalg/*.h"), re.M))
+FUNCTIONS = set(re.findall(r"^(?:[\w:<>]+[ &*]+)+(\w+)\(", text_of("autograd/*.h", "autograd/ops/*.h", "tensor/*.h", "extras/linalg/linalg.h"), re.M))
 METHODS = set(re.findall(r"^  (?:[\w:<>]+[ &*]+)+(\w+)\(", text_of("tensor/tensor.h"), re.M))
+WORDS = set(re.findall(r"\w+", text_of(*(f"{folder}/**/*.h" for folder in ("tensor", "autograd", "nn", "optim", "dist", "extras")))))
 
-WORDS = set(re.findall(r"\w+", text_of("*/*.h", "*/*/*.h")))
 
-
-def found(kind, name):
-    """How rondo spells a name of PyTorch that it has, or None."""
+def is_found(kind, name, others):
+    """Whether a header of rondo declares a name of PyTorch. `others` mean something else in rondo."""
     if kind == "Tensor" and name in METHODS:
-        return f"x.{name}()"
-    if kind in ("Tensor", "nn.functional"):
-        return f"{name}()" if name in FUNCTIONS else None
-    return name if name in CLASSES else None
+        return True
+    return name in (FUNCTIONS if kind in ("Tensor", "nn.functional") else CLASSES) and f"{kind}.{name}" not in others
 
 
 def is_declared(name):
@@ -83,15 +80,16 @@ def main():
             problems.append(f"{table.name}:{number}: the third column must say why the name is left out")
         if ours != "-" and not is_declared(ours):
             problems.append(f"{table.name}:{number}: no header of rondo declares {ours}")
+    others = {name[1:] for _, (names, _, _) in exceptions for name in names.split() if name.startswith("!")}
     counts = []
     for kind, names in names_by_kind().items():
         same, other, absent = [], collections.defaultdict(list), collections.defaultdict(list)
         for name in names:
-            if found(kind, name):
+            if is_found(kind, name, others):
                 same.append(name)
                 continue
             for number, (pattern, ours, remark) in exceptions:
-                if any(fnmatch.fnmatchcase(f"{kind}.{name}", one) for one in pattern.split()):
+                if any(fnmatch.fnmatchcase(f"{kind}.{name}", one.lstrip("!")) for one in pattern.split()):
                     used.add(number)
                     if ours == "-":
                         absent[remark].append(name)
