@@ -11,7 +11,7 @@ import re
 import sys
 
 root = pathlib.Path(__file__).parent.parent
-PAGES = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("dist/**/*.md"), *root.glob("extras/*.md")]
+PAGES = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("dist/**/*.md"), *root.glob("extras/**/*.md"), *root.glob("examples/**/*.md")]
 faults = []
 
 

@@ -13,7 +13,8 @@ project = "rondo"
 html_title = "rondo"
 extensions = ["myst_parser"]
 root_doc = "README"
-include_patterns = ["*.md", "docs/*.md", "docs/**/*.md", "dist/*.md", "dist/**/*.md", "extras/*.md", "bench/*.md"]
+include_patterns = ["*.md", "docs/*.md", "docs/**/*.md", "dist/*.md", "dist/**/*.md", "extras/**/*.md",
+                    "examples/**/*.md", "bench/*.md"]
 
 myst_heading_anchors = 3  # the anchors of a code host, such as CONTRIBUTING.md#an-optimizer
 suppress_warnings = [
@@ -57,9 +58,9 @@ html_sidebars = {
 
 # The navigation: titles, and the pages below them. A folder lists its README and all other pages.
 NAVIGATION = {
-    "Learn": ["docs/guide"],
+    "Learn": ["docs/guide", "examples/ports"],
     "Look up": ["docs/reference", "docs/cluster"],
-    "Understand": ["docs/architecture", "docs/decisions", "dist", "extras/README"],
+    "Understand": ["docs/architecture", "docs/decisions", "dist", "extras"],
     "Change": ["CONTRIBUTING", "CHANGELOG", "SECURITY"],
     "Measurements": ["docs/results", "docs/journal", "docs/gpu", "bench/README"],
 }
