@@ -13,8 +13,8 @@ project = "rondo"
 html_title = "rondo"
 extensions = ["myst_parser"]
 root_doc = "README"
-include_patterns = ["*.md", "docs/*.md", "docs/**/*.md", "dist/*.md", "dist/**/*.md", "extras/**/*.md",
-                    "examples/**/*.md", "bench/*.md"]
+include_patterns = ["*.md", "docs/*.md", "docs/**/*.md", "dist/*.md", "dist/**/*.md", "extras/*.md",
+                    "extras/**/*.md", "examples/**/*.md", "bench/*.md"]
 
 myst_heading_anchors = 3  # the anchors of a code host, such as CONTRIBUTING.md#an-optimizer
 suppress_warnings = [
