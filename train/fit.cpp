@@ -494,6 +494,8 @@ FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule&
           ", but must not be negative");
   require(options.max_grad_norm >= 0, "fit: max_grad_norm is ", options.max_grad_norm,
           ", but must not be negative");
+  require(options.ema_decay >= 0 && options.ema_decay < 1, "fit: ema_decay is ", options.ema_decay,
+          ", but must be in [0, 1)");
   require(options.ema_decay == 0 || options.sync == Sync::ddp,
           "fit: ema_decay cannot be combined with parameter averaging: the ranks' averages would "
           "differ");

@@ -53,6 +53,7 @@
 #include "data/samples.h"
 #include "data/stl10.h"
 #include "data/subsets.h"
+#include "data/svhn.h"
 #include "data/transforms.h"
 #include "dist/collectives/algorithms/ring_all_reduce.h"
 #include "dist/collectives/communicator.h"

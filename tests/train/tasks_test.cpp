@@ -349,7 +349,7 @@ TEST(Tasks, BadOptions) {
         [&] { test::train_clouds({.batch_size = 12, .comm = test::alone(), .fit = fit}, 24); });
   };
   EXPECT_THAT(refused({.max_grad_norm = -1}), HasSubstr("max_grad_norm is -1"));
-  EXPECT_THAT(refused({.ema_decay = 1.5}), HasSubstr("decay is 1.5"));
+  EXPECT_THAT(refused({.ema_decay = 1.5}), HasSubstr("ema_decay is 1.5, but must be in [0, 1)"));
   EXPECT_THAT(refused({.sync = train::Sync::average, .ema_decay = 0.9}),
               HasSubstr("ema_decay cannot be combined with parameter averaging"));
   test::CloudNet net = net_in_f64();
