@@ -29,6 +29,7 @@
 #include "autograd/ops/scatter.h"
 #include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/statistics.h"
 #include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
