@@ -70,6 +70,7 @@
 #include "dist/launch/threads.h"
 #include "dist/transports/thread/thread_transport.h"
 #include "dist/transports/transport.h"
+#include "extras/fft/fft.h"
 #include "extras/hub/pretrained.h"
 #include "extras/linalg/linalg.h"
 #include "extras/onnx/onnx.h"
