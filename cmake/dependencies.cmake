@@ -39,7 +39,7 @@ if(RONDO_TESTS)
 endif()
 
 # Options that are AUTO, ON or OFF. Other spellings (0, no, off; 1, yes, TRUE) become ON or OFF here.
-foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_LAPACK RONDO_HDF5 RONDO_IMAGES RONDO_PROTOBUF)
+foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_LAPACK RONDO_FFT RONDO_HDF5 RONDO_IMAGES RONDO_PROTOBUF)
   if(NOT ${optional} STREQUAL "AUTO")
     if(${optional})
       set(${optional} ON)
@@ -124,6 +124,20 @@ if(NOT RONDO_HDF5 STREQUAL "OFF")
   elseif(RONDO_HDF5 STREQUAL "ON")
     message(FATAL_ERROR "RONDO_HDF5=ON, but libhdf5 was not found. On Debian and Ubuntu: apt-get install libhdf5-dev "
                         "(scripts/setup.sh installs all missing packages)")
+  endif()
+endif()
+
+# KISS FFT: its header of templates, which no library belongs to.
+set(rondo_has_fft OFF)
+if(NOT RONDO_FFT STREQUAL "OFF")
+  find_path(RONDO_KISSFFT_INCLUDE_DIR kissfft.hh PATH_SUFFIXES kissfft)
+  mark_as_advanced(RONDO_KISSFFT_INCLUDE_DIR)
+  if(RONDO_KISSFFT_INCLUDE_DIR)
+    set(rondo_has_fft ON)
+    set_property(GLOBAL APPEND PROPERTY rondo_found "KISS FFT")
+  elseif(RONDO_FFT STREQUAL "ON")
+    message(FATAL_ERROR "RONDO_FFT=ON, but KISS FFT (kissfft.hh) was not found. On Debian and Ubuntu: apt-get install "
+                        "libkissfft-dev (scripts/setup.sh installs all missing packages)")
   endif()
 endif()
 

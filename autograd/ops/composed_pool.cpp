@@ -32,8 +32,9 @@ ValuesAndIndices adaptive_max_pool2d_with_indices(const Tensor& x,
                       x.shape(), " is not (N, C, H, W) with pixels");
   require<ShapeError>(output_size.h > 0 && output_size.w > 0, "adaptive_max_pool2d: output size ",
                       output_size.h, "x", output_size.w, " is empty");
-  return detail::largest_of_windows(x, detail::adaptive_windows(x.size(2), output_size.h),
-                                    detail::adaptive_windows(x.size(3), output_size.w), x.size(3));
+  return detail::largest_of_windows(x,
+                                    detail::adaptive_windows(x.size(2), output_size.h, x.device()),
+                                    detail::adaptive_windows(x.size(3), output_size.w, x.device()));
 }
 Tensor adaptive_max_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
   return adaptive_max_pool2d_with_indices(x, output_size).values;

@@ -54,6 +54,9 @@ Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
+/// maximum and minimum of two tensors (arithmetic.h).
+Tensor max(const Tensor& a, const Tensor& b);
+Tensor min(const Tensor& a, const Tensor& b);
 /// The i64 index of the first largest (smallest) element; no gradient. Without dim: among all
 /// elements in row-major order.
 Tensor argmax(const Tensor& x);

@@ -1,6 +1,8 @@
 // Indices of max pooling, and what they are for (tests/golden/make_more_layers.py); errors.
 // tests/nn/layers_test.cpp compares the pooling layers with PyTorch.
 
+#include <cmath>
+
 #include "autograd/engine.h"
 #include "autograd/ops/fold.h"
 #include "autograd/ops/pool.h"
@@ -37,6 +39,19 @@ TEST(ComposedPool, IndicesAreThoseOfPyTorch) {
   nn::MaxPool3d pool({2, 3, 2}, {.stride = {1, 2, 2}, .padding = {1, 1, 0}});
   same("volume", pool.with_indices(volume));
   same("line_adaptive", nn::AdaptiveMaxPool1d(4).with_indices(golden["indices.line.x"]));
+}
+
+TEST(ComposedPool, AWindowOfMinusInfinityHasItsFirstElement) {
+  const Golden golden("more_ops.txt");
+  const Tensor x = golden["pool.x"].requires_grad_();
+  const auto [y, at] = max_pool2d_with_indices(x, 2, {.stride = 1, .padding = 1, .dilation = 2});
+  EXPECT_TRUE(identical(y.detach(), golden["pool.y"]));
+  EXPECT_TRUE(identical(at, golden["pool.at"]));
+  sum(y).backward();
+  EXPECT_TRUE(identical(x.grad(), golden["pool.d"]));
+  // A window between the elements holds padding only.
+  EXPECT_EQ(max_pool2d(ones({1, 1, 1, 3}), {2, 1}, {.padding = {1, 0}, .dilation = 2}).max().item(),
+            -INFINITY);
 }
 
 TEST(ComposedPool, UnpoolingPutsElementsBack) {

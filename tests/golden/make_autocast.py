@@ -89,7 +89,7 @@ ops = {
     "rms_norm": ("rms_norm", lambda x: F.rms_norm(x, (3,)), [(2, 3)]),
     "instance_norm": ("instance_norm", F.instance_norm, [image]),
 }
-for name in """acos asin asinh atan atanh cos cosh erf erfc exp exp2 expm1 log log10 log1p log2 reciprocal rsqrt relu sigmoid sin sinh sqrt square tan
+for name in """acos asin asinh atan atanh cos cosh digamma erf erfc erfinv exp exp2 expm1 lgamma log log10 log1p log2 reciprocal rsqrt relu sigmoid sin sinh sqrt square tan
                tanh""".split():
     ops[name] = (name, getattr(torch, name), [(2, 3)])
 

@@ -79,6 +79,10 @@ constexpr const char* onnx_name(UnaryOp op) {
     case UnaryOp::clamp:
     case UnaryOp::expm1:
     case UnaryOp::erfc:
+    case UnaryOp::erfinv:
+    case UnaryOp::lgamma:
+    case UnaryOp::digamma:
+    case UnaryOp::polygamma:
     case UnaryOp::log10:
     case UnaryOp::log2:
     case UnaryOp::exp2:
@@ -179,6 +183,8 @@ Names trunc(OpWriter& w) {
   return {w.node("Mul", {w.node("Sign", {x}), w.node("Floor", {w.node("Abs", {x})})})};
 }
 
+Names fmod(OpWriter& w) { return {w.node("Mod", {w.in(0), w.in(1)}, {{"fmod", std::int64_t{1}}})}; }
+
 Names cumsum(OpWriter& w) { return {w.node("CumSum", {w.in(0), w.list({w.integer("dim")})})}; }
 
 Names where(OpWriter& w) { return {w.node("Where", {w.tensor("condition"), w.in(0), w.in(1)})}; }
@@ -240,6 +246,7 @@ void add_elementwise_rules(Rules& rules) {
                 {"mul", binary("Mul")},
                 {"div", binary("Div")},
                 {"pow", pow},
+                {"fmod", fmod},
                 {"maximum", binary("Max")},
                 {"minimum", binary("Min")},
                 {"where", where},

@@ -15,6 +15,7 @@
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "autograd/record.h"
 #include "extras/quantization/prepare.h"
 #include "nn/activation.h"
@@ -198,6 +199,8 @@ TEST(OnnxRefusals, NameOpAndModule) {
   EXPECT_ERROR(io::export_onnx(model, zeros({2, 3}), folder / "x.onnx"), Error,
                "export_onnx: 'sort' in 1.1 has no ONNX form in rondo");
   EXPECT_EQ(folder.count(), 0);
+  EXPECT_THAT(refusal_of([](const Tensor& x) { return lgamma(x); }),
+              HasSubstr("'lgamma' in the model has no ONNX form"));
   EXPECT_THAT(refusal_of([](const Tensor& x) { return (x * 1.0).add_(x); }),
               HasSubstr("'add_' in the model has no ONNX form"));
 }

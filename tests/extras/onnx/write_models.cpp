@@ -10,6 +10,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/interpolate.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
@@ -182,6 +183,11 @@ void write_image_layers(Writer& write) {
   write("avg_pool2d_divisor",
         nn::AvgPool2d(3, {.stride = 2, .ceil_mode = true, .divisor_override = 4}), x);
   write("upsample_bilinear", nn::Upsample({.scale_factor = {2.5, 2}, .mode = "bilinear"}), x);
+  write("interpolate", Lambda([](const Tensor& x) {
+          const Tensor y = interpolate(x, {.size = {5, 11}, .mode = "bilinear"});
+          return interpolate(y, {.scale_factor = 2, .mode = "bicubic"});
+        }),
+        x);
   write("unet",
         nn::Sequential(nn::Conv2d(6, 8, 3), nn::SiLU(), nn::Upsample({.scale_factor = {2}}),
                        nn::Conv2d(8, 2, 1)),
@@ -234,7 +240,8 @@ void write_functions(Writer& write) {
   };
   function("identity", [](const Tensor& x) { return x; });
   function("arithmetic", [](const Tensor& x) {
-    return add(x * 2.0, 1.0 / (x.abs() + 1.5), 0.5) - sub(x, square(x), 3.0) / 4.0;
+    return add(x * 2.0, 1.0 / (x.abs() + 1.5), 0.5) - sub(x, square(x), 3.0) / 4.0 +
+           fmod(x * 3.0, x.abs() + 0.7);
   });
   function("unary", [](const Tensor& x) {
     const Tensor p = x.abs() + 1.0;
