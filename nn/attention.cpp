@@ -10,7 +10,6 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "nn/init.h"
-#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -144,11 +143,8 @@ AttentionOutput MultiheadAttention::run(const Tensor& query, const Tensor& key, 
 
 AttentionOutput MultiheadAttention::operator()(const Tensor& query, const Tensor& key,
                                                const Tensor& value, const AttentionCall& call) {
-  const detail::Running running(*this,
-                                {&query, &key, &value, &call.attn_mask, &call.key_padding_mask});
-  AttentionOutput found = run(query, key, value, call);
-  detail::observed(*this, key, found.output);
-  return found;
+  return Module::call([&](const auto&... inputs) { return run(inputs...); }, query, key, value,
+                      call);
 }
 
 Tensor MultiheadAttention::forward(const Tensor& x) {
@@ -158,6 +154,11 @@ Tensor MultiheadAttention::forward(const Tensor& x) {
 std::int64_t MultiheadAttention::multiply_adds(const Tensor& key, const Tensor& y) const {
   const std::int64_t keys = key.dim() == 2 ? key.size(0) : key.size(options.batch_first);
   return (y.numel() + 2 * key.numel()) * embed_dim + 2 * y.numel() * keys;
+}
+
+std::int64_t MultiheadAttention::multiply_adds_of(const Tensors& inputs,
+                                                  const Tensors& outputs) const {
+  return multiply_adds(inputs.size() > 1 ? inputs[1] : inputs[0], outputs[0]);
 }
 
 }  // namespace rondo::nn

@@ -11,7 +11,6 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/shape.h"
 #include "nn/init.h"
-#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -136,10 +135,12 @@ Recurrent::State LSTM::step(const Tensor& projected, const State& before,
 }
 
 LSTMOutput LSTM::operator()(const Tensor& x, const LSTMState& first) {
-  const detail::Running running(*this, {&x, &first.h, &first.c});
-  const Result found = run(x, {first.h, first.c});
-  detail::observed(*this, x, found.output);
-  return {found.output, {found.last.h, found.last.c}};
+  return call(
+      [&](const Tensor& in, const LSTMState& before) -> LSTMOutput {
+        const Result found = run(in, {before.h, before.c});
+        return {found.output, {found.last.h, found.last.c}};
+      },
+      x, first);
 }
 
 Tensor GRU::project(const Tensor& x, const RecurrentWeights& w) const {
@@ -156,10 +157,12 @@ Recurrent::State GRU::step(const Tensor& projected, const State& before,
 }
 
 GRUOutput GRU::operator()(const Tensor& x, const GRUState& first) {
-  const detail::Running running(*this, {&x, &first.h});
-  const Result found = run(x, {first.h, {}});
-  detail::observed(*this, x, found.output);
-  return {found.output, {found.last.h}};
+  return call(
+      [&](const Tensor& in, const GRUState& before) -> GRUOutput {
+        const Result found = run(in, {before.h, {}});
+        return {found.output, {found.last.h}};
+      },
+      x, first);
 }
 
 std::int64_t Recurrent::multiply_adds(const Tensor& x, const Tensor&) const {

@@ -76,10 +76,20 @@ struct Recurrent : Module {
 
 struct LSTMState {
   Tensor h = {}, c = {};
+  template <class V>
+  void visit(V&& v) {
+    v("h", h);
+    v("c", c);
+  }
 };
 struct LSTMOutput {
   Tensor output;
   LSTMState state;  // after the last element
+  template <class V>
+  void visit(V&& v) {
+    v("output", output);
+    v("state", state);
+  }
 };
 
 /// i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h + b_hh, in the order i, f, g, o;
@@ -103,10 +113,19 @@ struct LSTM : Recurrent {
 
 struct GRUState {
   Tensor h = {};
+  template <class V>
+  void visit(V&& v) {
+    v("h", h);
+  }
 };
 struct GRUOutput {
   Tensor output;
   GRUState state;
+  template <class V>
+  void visit(V&& v) {
+    v("output", output);
+    v("state", state);
+  }
 };
 
 /// r, z = sigmoid(W_ih x + b_ih + W_hh h + b_hh), n = tanh(W_in x + b_in + r (W_hn h + b_hn)), in
