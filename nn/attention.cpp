@@ -11,7 +11,6 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "nn/init.h"
-#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -193,11 +192,8 @@ AttentionOutput MultiheadAttention::run(const Tensor& query, const Tensor& key, 
 
 AttentionOutput MultiheadAttention::operator()(const Tensor& query, const Tensor& key,
                                                const Tensor& value, const AttentionCall& call) {
-  const detail::Running running(*this,
-                                {&query, &key, &value, &call.attn_mask, &call.key_padding_mask});
-  AttentionOutput found = run(query, key, value, call);
-  detail::observed(*this, key, found.output);
-  return found;
+  return Module::call([&](const auto&... inputs) { return run(inputs...); }, query, key, value,
+                      call);
 }
 
 Tensor MultiheadAttention::forward(const Tensor& x) {
@@ -208,6 +204,11 @@ std::int64_t MultiheadAttention::multiply_adds(const Tensor& key, const Tensor& 
   const std::int64_t keys = key.dim() == 2 ? key.size(0) : key.size(options.batch_first);
   const std::int64_t tokens = key.numel() / options.kdim;
   return (y.numel() + tokens * (options.kdim + options.vdim)) * embed_dim + 2 * y.numel() * keys;
+}
+
+std::int64_t MultiheadAttention::multiply_adds_of(const Tensors& inputs,
+                                                  const Tensors& outputs) const {
+  return multiply_adds(inputs.size() > 1 ? inputs[1] : inputs[0], outputs[0]);
 }
 
 }  // namespace rondo::nn

@@ -27,10 +27,20 @@ struct AttentionCall {
   bool average_attn_weights =
       true;                // weights (N, L, S), the mean over heads; else (N, heads, L, S)
   bool is_causal = false;  // query i attends to keys 0 … i; PyTorch requires attn_mask as well
+  template <class V>
+  void visit(V&& v) {
+    v("key_padding_mask", key_padding_mask);
+    v("attn_mask", attn_mask);
+  }
 };
 
 struct AttentionOutput {
   Tensor output, weights;  // weights is undefined if need_weights is false
+  template <class V>
+  void visit(V&& v) {
+    v("output", output);
+    v("weights", weights);
+  }
 };
 
 /// query (L, N, E), key (S, N, kdim) and value (S, N, vdim), with E = embed_dim; the output has the
@@ -62,8 +72,8 @@ struct MultiheadAttention : Module {
   /// Counts the three projections, and the scores and averages of all heads, masked or not. `key`
   /// and y are (L, N, E), (N, L, E) with batch_first, or (L, E).
   std::int64_t multiply_adds(const Tensor& key, const Tensor& y) const override;
+  std::int64_t multiply_adds_of(const Tensors& inputs, const Tensors& outputs) const override;
   using Module::operator();
-  /// Observers (nn/observe.h) receive `key` as the input.
   AttentionOutput operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                              const AttentionCall& call = {});
   void visit(Visitor& v) override {

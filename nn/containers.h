@@ -197,6 +197,10 @@ class Sequential : public detail::ModuleVector {
   template <std::derived_from<Module>... M>
   requires(sizeof...(M) > 1 ||
            (!std::derived_from<M, Sequential> && ...)) explicit Sequential(M... modules) {
+    static_assert(
+        (M::takes_one_tensor && ...),
+        "Sequential: it passes one tensor from module to module; call a module with other "
+        "arguments or results in a forward of your own");
     (push_back(std::move(modules)), ...);
   }
   explicit Sequential(std::initializer_list<ModuleDict::Item> named) {
@@ -215,9 +219,7 @@ class Sequential : public detail::ModuleVector {
 
   Tensor forward(const Tensor& x) override {
     Tensor y = x;
-    for (AnyModule& module : *this)
-      y = grad_checkpointing ? checkpoint([&](const Tensor& in) { return module(in); }, y)
-                             : module(y);
+    for (AnyModule& module : *this) y = grad_checkpointing ? checkpoint(module, y) : module(y);
     return y;
   }
 };

@@ -7,7 +7,6 @@
 #include "autograd/ops/conv.h"
 #include "autograd/ops/pad.h"
 #include "nn/module.h"
-#include "nn/observe.h"
 #include "nn/sizes.h"
 
 namespace rondo::nn {
@@ -125,10 +124,13 @@ struct ConvTransposeNd : ConvNd<Size, Options> {
   /// each dimension of the image, and may begin with N and C. Throws ShapeError for a size that no
   /// output padding smaller than the stride gives.
   Tensor operator()(const Tensor& x, const Dims& output_size) {
-    const detail::Running running(*this, {&x});
-    const Dims more =
-        this->described().output_padding_for(*this, this->padded(x).shape(), output_size);
-    return detail::observed(*this, x, run(x, detail::size_of<Size>(more)));
+    return this->call(
+        [&](const Tensor& in) {
+          const Dims more =
+              this->described().output_padding_for(*this, this->padded(in).shape(), output_size);
+          return run(in, detail::size_of<Size>(more));
+        },
+        x);
   }
 
  protected:

@@ -9,7 +9,6 @@
 #include "autograd/ops/interpolate.h"
 #include "autograd/ops/pool.h"
 #include "nn/module.h"
-#include "nn/observe.h"
 #include "nn/sizes.h"
 
 namespace rondo::nn {
@@ -21,15 +20,6 @@ std::string avg_pool_text(const Dims& kernel, const Dims& stride, const Dims& pa
 std::string lp_pool_text(double norm_type, const Dims& kernel, const Dims& stride, bool ceil_mode);
 std::string adaptive_pool_text(const Dims& output_size);
 std::string unpool_text(const Dims& kernel, const Dims& stride, const Dims& padding);
-
-/// pool(x), on behalf of a module.
-template <class F>
-ValuesAndIndices run_with_indices(Module& module, const Tensor& x, F pool) {
-  const Running running(module, {&x});
-  const ValuesAndIndices found = pool(x);
-  observed(module, x, found.values);
-  return found;
-}
 }  // namespace detail
 
 /// Size is std::int64_t, Pair or Triple; `pool` and `pool_with_indices` are functions of pool.h.
@@ -42,8 +32,8 @@ struct MaxPoolOf : Module {
   Tensor forward(const Tensor& x) override { return pool(x, kernel_size, options); }
   /// The result, and the positions for MaxUnpool (PyTorch: return_indices=True).
   ValuesAndIndices with_indices(const Tensor& x) {
-    return detail::run_with_indices(
-        *this, x, [this](const Tensor& in) { return pool_with_indices(in, kernel_size, options); });
+    return call([this](const Tensor& in) { return pool_with_indices(in, kernel_size, options); },
+                x);
   }
   std::string extra_repr() const override {
     return detail::max_pool_text(detail::dims_of(kernel_size), detail::dims_of(options.stride),
@@ -94,8 +84,7 @@ struct AdaptiveMaxPoolOf : AdaptivePoolOf<Size, pool> {
   using AdaptivePoolOf<Size, pool>::AdaptivePoolOf;
   /// As MaxPoolOf::with_indices.
   ValuesAndIndices with_indices(const Tensor& x) {
-    return detail::run_with_indices(
-        *this, x, [this](const Tensor& in) { return pool_with_indices(in, this->output_size); });
+    return call([this](const Tensor& in) { return pool_with_indices(in, this->output_size); }, x);
   }
 };
 
@@ -113,10 +102,11 @@ struct MaxUnpoolOf : Module {
   using Module::operator();
   /// `output_size` replaces the one of the options.
   Tensor operator()(const Tensor& x, const Tensor& indices, std::optional<Size> output_size = {}) {
-    const detail::Running running(*this, {&x, &indices});
     Options o = options;
     if (output_size) o.output_size = output_size;
-    return detail::observed(*this, x, unpool(x, indices, kernel_size, o));
+    return call(
+        [&](const Tensor& in, const Tensor& where) { return unpool(in, where, kernel_size, o); }, x,
+        indices);
   }
   std::string extra_repr() const override {
     return detail::unpool_text(detail::dims_of(kernel_size), detail::dims_of(options.stride),

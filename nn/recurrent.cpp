@@ -13,7 +13,6 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "nn/init.h"
-#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -171,14 +170,14 @@ Tensor Recurrent::direction(const Tensor& x, const Tensors& is_inside, const Rec
   return stack(steps);
 }
 
-Recurrent::Result Recurrent::run(const Tensor& x, const LSTMState& first, const Tensor& lengths) {
+LSTMOutput Recurrent::run(const Tensor& x, const LSTMState& first, const Tensor& lengths) {
   check(x, first, lengths);
   if (x.dim() == 2) {  // one sequence, as a batch of 1
     const std::int64_t at = options.batch_first ? 0 : 1;
     const auto batched = [](const Tensor& s) { return s.defined() ? unsqueeze(s, 1) : s; };
-    const Result found = run(unsqueeze(x, at), {batched(first.h), batched(first.c)}, {});
+    const LSTMOutput found = run(unsqueeze(x, at), {batched(first.h), batched(first.c)}, {});
     return {squeeze(found.output, at),
-            {squeeze(found.last.h, 1), has_cell_ ? squeeze(found.last.c, 1) : Tensor()}};
+            {squeeze(found.state.h, 1), has_cell_ ? squeeze(found.state.c, 1) : Tensor()}};
   }
   Tensor y = options.batch_first ? transpose(x, 0, 1) : x;
   const std::int64_t n = y.size(1);
@@ -210,12 +209,13 @@ Recurrent::Result Recurrent::run(const Tensor& x, const LSTMState& first, const 
           {stack(last_h), has_cell_ ? stack(last_c) : Tensor()}};
 }
 
-Recurrent::Result Recurrent::called(const Tensor& x, const LSTMState& first,
-                                    const Tensor& lengths) {
-  const detail::Running running(*this, {&x, &first.h, &first.c});
-  Result found = run(x, first, lengths);
-  detail::observed(*this, x, found.output);
-  return found;
+RNNOutput Recurrent::called(const Tensor& x, const RNNState& first, const Tensor& lengths) {
+  return call(
+      [&](const Tensor& in, const RNNState& before, const Tensor& n) -> RNNOutput {
+        const LSTMOutput found = run(in, {.h = before.h}, n);
+        return {found.output, {found.state.h}};
+      },
+      x, first, lengths);
 }
 
 std::int64_t Recurrent::multiply_adds(const Tensor& x, const Tensor&) const {
@@ -232,8 +232,7 @@ LSTMState RNN::step(const Tensor& projected, const LSTMState& before,
   return rnn_step(projected, before, w, options.nonlinearity);
 }
 RNNOutput RNN::operator()(const Tensor& x, const RNNState& first, const Tensor& lengths) {
-  const Result found = called(x, {.h = first.h}, lengths);
-  return {found.output, {found.last.h}};
+  return called(x, first, lengths);
 }
 
 Tensor LSTM::project(const Tensor& x, const RecurrentWeights& w) const {
@@ -244,8 +243,7 @@ LSTMState LSTM::step(const Tensor& projected, const LSTMState& before,
   return lstm_step(projected, before, w);
 }
 LSTMOutput LSTM::operator()(const Tensor& x, const LSTMState& first, const Tensor& lengths) {
-  const Result found = called(x, first, lengths);
-  return {found.output, found.last};
+  return call([&](const auto&... inputs) { return run(inputs...); }, x, first, lengths);
 }
 
 Tensor GRU::project(const Tensor& x, const RecurrentWeights& w) const {
@@ -256,8 +254,7 @@ LSTMState GRU::step(const Tensor& projected, const LSTMState& before,
   return gru_step(projected, before, w);
 }
 GRUOutput GRU::operator()(const Tensor& x, const GRUState& first, const Tensor& lengths) {
-  const Result found = called(x, {.h = first.h}, lengths);
-  return {found.output, {found.last.h}};
+  return called(x, first, lengths);
 }
 
 RecurrentCell::RecurrentCell(const char* type, std::int64_t gates, std::int64_t input_size,
@@ -286,11 +283,13 @@ LSTMState RecurrentCell::run(const Tensor& x, const LSTMState& before) {
   return step(x, {given(before.h), given(before.c)});
 }
 
-LSTMState RecurrentCell::called(const Tensor& x, const LSTMState& before) {
-  const detail::Running running(*this, {&x, &before.h, &before.c});
-  LSTMState after = run(x, before);
-  detail::observed(*this, x, after.h);
-  return after;
+Tensor RecurrentCell::called(const Tensor& x, const Tensor& h) {
+  return call([&](const Tensor& in, const Tensor& before) { return run(in, {.h = before}).h; }, x,
+              h);
+}
+
+LSTMState LSTMCell::operator()(const Tensor& x, const LSTMState& before) {
+  return call([&](const auto&... inputs) { return run(inputs...); }, x, before);
 }
 
 std::int64_t RecurrentCell::multiply_adds(const Tensor& x, const Tensor&) const {

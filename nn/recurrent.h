@@ -36,6 +36,36 @@ struct RecurrentWeights {
 /// The state after a step, or before the first one. Only an LSTM has a c. Undefined means zeros.
 struct LSTMState {
   Tensor h = {}, c = {};
+  template <class V>
+  void visit(V&& v) {
+    v("h", h);
+    v("c", c);
+  }
+};
+struct LSTMOutput {
+  Tensor output;
+  LSTMState state;  // after the last element
+  template <class V>
+  void visit(V&& v) {
+    v("output", output);
+    v("state", state);
+  }
+};
+struct RNNState {
+  Tensor h = {};
+  template <class V>
+  void visit(V&& v) {
+    v("h", h);
+  }
+};
+struct RNNOutput {
+  Tensor output;
+  RNNState state;  // after the last element
+  template <class V>
+  void visit(V&& v) {
+    v("output", output);
+    v("state", state);
+  }
 };
 
 /// The base of the three. x (T, N, input_size), (N, T, input_size) with batch_first, or (T,
@@ -68,16 +98,11 @@ struct Recurrent : Module {
   std::int64_t multiply_adds(const Tensor& x, const Tensor&) const override;
 
  protected:
-  struct Result {
-    Tensor output;
-    LSTMState last;
-  };
-
   Recurrent(const char* type, std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size,
             const RecurrentOptions& options);
-  Result run(const Tensor& x, const LSTMState& first, const Tensor& lengths);
-  /// run, as an operator() of a module.
-  Result called(const Tensor& x, const LSTMState& first, const Tensor& lengths);
+  LSTMOutput run(const Tensor& x, const LSTMState& first, const Tensor& lengths);
+  /// The operator() of those without a c.
+  RNNOutput called(const Tensor& x, const RNNState& first, const Tensor& lengths);
 
  private:
   /// The part of the gates that depends only on the input, for all steps: (T, N, G H).
@@ -95,14 +120,6 @@ struct Recurrent : Module {
   bool has_cell_;
 };
 
-struct RNNState {
-  Tensor h = {};
-};
-struct RNNOutput {
-  Tensor output;
-  RNNState state;  // after the last element
-};
-
 /// h = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu of it. Agrees with torch.nn.RNN.
 struct RNN : Recurrent {
   RNN(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {})
@@ -114,11 +131,6 @@ struct RNN : Recurrent {
   Tensor project(const Tensor& x, const RecurrentWeights& w) const override;
   LSTMState step(const Tensor& projected, const LSTMState& before,
                  const RecurrentWeights& w) const override;
-};
-
-struct LSTMOutput {
-  Tensor output;
-  LSTMState state;  // after the last element
 };
 
 /// i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h + b_hh, in the order i, f, g, o;
@@ -180,10 +192,11 @@ struct RecurrentCell : Module {
  protected:
   RecurrentCell(const char* type, std::int64_t gates, std::int64_t input_size,
                 std::int64_t hidden_size, const RecurrentCellOptions& options);
-  LSTMState called(const Tensor& x, const LSTMState& before);
+  LSTMState run(const Tensor& x, const LSTMState& before);
+  /// The operator() of those without a c.
+  Tensor called(const Tensor& x, const Tensor& h);
 
  private:
-  LSTMState run(const Tensor& x, const LSTMState& before);
   virtual LSTMState step(const Tensor& x, const LSTMState& before) const = 0;
 
   const char* type_;
@@ -195,7 +208,7 @@ struct RNNCell : RecurrentCell {
           const RecurrentCellOptions& options = {})
       : RecurrentCell("RNNCell", 1, input_size, hidden_size, options) {}
   using Module::operator();
-  Tensor operator()(const Tensor& x, const Tensor& h) { return called(x, {.h = h}).h; }
+  Tensor operator()(const Tensor& x, const Tensor& h) { return called(x, h); }
 
  private:
   LSTMState step(const Tensor& x, const LSTMState& before) const override;
@@ -207,7 +220,7 @@ struct LSTMCell : RecurrentCell {
            const RecurrentCellOptions& options = {})
       : RecurrentCell("LSTMCell", 4, input_size, hidden_size, options) {}
   using Module::operator();
-  LSTMState operator()(const Tensor& x, const LSTMState& before) { return called(x, before); }
+  LSTMState operator()(const Tensor& x, const LSTMState& before);
 
  private:
   LSTMState step(const Tensor& x, const LSTMState& before) const override;
@@ -219,7 +232,7 @@ struct GRUCell : RecurrentCell {
           const RecurrentCellOptions& options = {})
       : RecurrentCell("GRUCell", 3, input_size, hidden_size, options) {}
   using Module::operator();
-  Tensor operator()(const Tensor& x, const Tensor& h) { return called(x, {.h = h}).h; }
+  Tensor operator()(const Tensor& x, const Tensor& h) { return called(x, h); }
 
  private:
   LSTMState step(const Tensor& x, const LSTMState& before) const override;

@@ -6,7 +6,6 @@
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
-#include "nn/observe.h"
 
 namespace rondo::nn {
 
@@ -51,8 +50,7 @@ Tensor TransformerEncoderLayer::run(const Tensor& x, const TransformerMasks& mas
 }
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& x, const TransformerMasks& masks) {
-  const detail::Running running(*this, {&x, &masks.src_mask, &masks.src_key_padding_mask});
-  return detail::observed(*this, x, run(x, masks));
+  return call([&](const Tensor& in, const TransformerMasks& m) { return run(in, m); }, x, masks);
 }
 
 TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer,
@@ -66,8 +64,7 @@ Tensor TransformerEncoder::run(const Tensor& x, const TransformerMasks& masks) {
 }
 
 Tensor TransformerEncoder::operator()(const Tensor& x, const TransformerMasks& masks) {
-  const detail::Running running(*this, {&x, &masks.src_mask, &masks.src_key_padding_mask});
-  return detail::observed(*this, x, run(x, masks));
+  return call([&](const Tensor& in, const TransformerMasks& m) { return run(in, m); }, x, masks);
 }
 
 }  // namespace rondo::nn

@@ -33,6 +33,11 @@ struct TransformerMasks {
   Tensor src_mask = {};              // (L, L), or (N nhead, L, L)
   Tensor src_key_padding_mask = {};  // (N, L)
   bool is_causal = false;            // element i attends to 0 … i
+  template <class V>
+  void visit(V&& v) {
+    v("src_mask", src_mask);
+    v("src_key_padding_mask", src_key_padding_mask);
+  }
 };
 
 namespace detail {

@@ -9,7 +9,6 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
 #include "nn/init.h"
-#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -84,10 +83,7 @@ Tensor TransformerDecoderLayer::run(const Tensor& tgt, const Tensor& memory,
 
 Tensor TransformerDecoderLayer::operator()(const Tensor& tgt, const Tensor& memory,
                                            const TransformerDecoderMasks& masks) {
-  const detail::Running running(
-      *this, {&tgt, &memory, &masks.tgt_mask, &masks.memory_mask, &masks.tgt_key_padding_mask,
-              &masks.memory_key_padding_mask});
-  return detail::observed(*this, tgt, run(tgt, memory, masks));
+  return call([&](const auto&... inputs) { return run(inputs...); }, tgt, memory, masks);
 }
 
 Tensor TransformerDecoderLayer::forward(const Tensor&) {
@@ -100,13 +96,14 @@ TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer,
 
 Tensor TransformerDecoder::operator()(const Tensor& tgt, const Tensor& memory,
                                       const TransformerDecoderMasks& masks) {
-  const detail::Running running(
-      *this, {&tgt, &memory, &masks.tgt_mask, &masks.memory_mask, &masks.tgt_key_padding_mask,
-              &masks.memory_key_padding_mask});
+  return call([&](const auto&... inputs) { return run(inputs...); }, tgt, memory, masks);
+}
+
+Tensor TransformerDecoder::run(const Tensor& tgt, const Tensor& memory,
+                               const TransformerDecoderMasks& masks) {
   Tensor y = tgt;
   for (AnyModule& layer : layers) y = layer.as<TransformerDecoderLayer>()(y, memory, masks);
-  if (norm.has_value()) y = norm(y);
-  return detail::observed(*this, tgt, y);
+  return norm.has_value() ? norm(y) : y;
 }
 
 Tensor TransformerDecoder::forward(const Tensor&) {
@@ -143,9 +140,10 @@ Transformer::Transformer(std::int64_t d_model, std::int64_t nhead, TransformerOp
 }
 
 Tensor Transformer::operator()(const Tensor& src, const Tensor& tgt, const TransformerCall& call) {
-  const detail::Running running(*this, {&src, &tgt, &call.src_mask, &call.tgt_mask,
-                                        &call.memory_mask, &call.src_key_padding_mask,
-                                        &call.tgt_key_padding_mask, &call.memory_key_padding_mask});
+  return Module::call([&](const auto&... inputs) { return run(inputs...); }, src, tgt, call);
+}
+
+Tensor Transformer::run(const Tensor& src, const Tensor& tgt, const TransformerCall& call) {
   const std::int64_t batch = options.batch_first ? 0 : 1;
   require<ShapeError>(src.dim() == tgt.dim() && (src.dim() == 2 || src.dim() == 3) &&
                           src.size(-1) == d_model && tgt.size(-1) == d_model &&
@@ -156,14 +154,13 @@ Tensor Transformer::operator()(const Tensor& src, const Tensor& tgt, const Trans
   const Tensor memory = encoder(src, {.src_mask = call.src_mask,
                                       .src_key_padding_mask = call.src_key_padding_mask,
                                       .is_causal = call.src_is_causal});
-  return detail::observed(*this, tgt,
-                          decoder(tgt, memory,
-                                  {.tgt_mask = call.tgt_mask,
-                                   .memory_mask = call.memory_mask,
-                                   .tgt_key_padding_mask = call.tgt_key_padding_mask,
-                                   .memory_key_padding_mask = call.memory_key_padding_mask,
-                                   .tgt_is_causal = call.tgt_is_causal,
-                                   .memory_is_causal = call.memory_is_causal}));
+  return decoder(tgt, memory,
+                 {.tgt_mask = call.tgt_mask,
+                  .memory_mask = call.memory_mask,
+                  .tgt_key_padding_mask = call.tgt_key_padding_mask,
+                  .memory_key_padding_mask = call.memory_key_padding_mask,
+                  .tgt_is_causal = call.tgt_is_causal,
+                  .memory_is_causal = call.memory_is_causal});
 }
 
 Tensor Transformer::forward(const Tensor&) { throw Error("Transformer: call it with (src, tgt)"); }

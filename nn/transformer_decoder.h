@@ -17,6 +17,13 @@ struct TransformerDecoderMasks {
   Tensor memory_key_padding_mask = {};  // (N, S)
   bool tgt_is_causal = false;           // element i attends to the target's 0 … i
   bool memory_is_causal = false;        // and to the memory's 0 … i
+  template <class V>
+  void visit(V&& v) {
+    v("tgt_mask", tgt_mask);
+    v("memory_mask", memory_mask);
+    v("tgt_key_padding_mask", tgt_key_padding_mask);
+    v("memory_key_padding_mask", memory_key_padding_mask);
+  }
 };
 
 /// tgt (L, N, d_model) and memory (S, N, d_model), or (N, L, d_model) and (N, S, d_model) with
@@ -72,6 +79,9 @@ struct TransformerDecoder : Module {
     v.child("layers", layers);
     v.child("norm", norm);
   }
+
+ private:
+  Tensor run(const Tensor& tgt, const Tensor& memory, const TransformerDecoderMasks& masks);
 };
 
 struct TransformerOptions {
@@ -90,6 +100,15 @@ struct TransformerCall {
   Tensor src_mask = {}, tgt_mask = {}, memory_mask = {};
   Tensor src_key_padding_mask = {}, tgt_key_padding_mask = {}, memory_key_padding_mask = {};
   bool src_is_causal = false, tgt_is_causal = false, memory_is_causal = false;
+  template <class V>
+  void visit(V&& v) {
+    v("src_mask", src_mask);
+    v("tgt_mask", tgt_mask);
+    v("memory_mask", memory_mask);
+    v("src_key_padding_mask", src_key_padding_mask);
+    v("tgt_key_padding_mask", tgt_key_padding_mask);
+    v("memory_key_padding_mask", memory_key_padding_mask);
+  }
 };
 
 /// decoder(tgt, encoder(src)), both with a LayerNorm at the end: src (S, N, d_model) and tgt (L, N,
@@ -119,6 +138,9 @@ struct Transformer : Module {
 
   /// A causal mask (size, size): 0 where element i may attend, -inf above the diagonal.
   static Tensor generate_square_subsequent_mask(std::int64_t size, TensorOptions options = {});
+
+ private:
+  Tensor run(const Tensor& src, const Tensor& tgt, const TransformerCall& call);
 };
 
 }  // namespace rondo::nn

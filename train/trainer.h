@@ -57,6 +57,10 @@ class Trainer {
   /// Moves the model to the device. Model and optimizer must outlive the Trainer. Collective.
   /// Throws DeviceError, CommError.
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options = {});
+  /// It calls the model with one tensor and takes one as its result.
+  template <class M>
+  requires(!M::takes_one_tensor) Trainer(M&, optim::Optimizer&, TrainerOptions = {})
+  = delete;
 
   /// Trains, and evaluates on `test`, if it is not null, after each epoch. Throws as train::fit
   /// does, and Error for a batch size that is not divisible by the number of ranks. A resumed run

@@ -43,6 +43,11 @@ Tensor cumsum(const Tensor& x, std::int64_t dim);
 
 struct ValuesAndIndices {
   Tensor values, indices;
+  template <class V>
+  void visit(V&& v) {
+    v("values", values);
+    v("indices", indices);
+  }
 };
 /// The largest (smallest) element along dim and its index. If several are equal, the first one is
 /// taken. The gradient goes to that element.

@@ -116,8 +116,8 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
     buckets_.push_back(std::move(bucket));
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    hooks_.push_back(register_accumulate_hook(parameters_[i].tensor,
-                                              [this, i](const Tensor&) { gradient_ready(i); }));
+    hooks_.push_back(register_post_accumulate_grad_hook(
+        parameters_[i].tensor, [this, i](const Tensor&) { gradient_ready(i); }));
   }
 }
 

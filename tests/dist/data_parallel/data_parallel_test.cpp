@@ -17,6 +17,7 @@
 #include "nn/conv2d.h"
 #include "nn/linear.h"
 #include "optim/sgd.h"
+#include "support/any_forward.h"
 #include "support/errors.h"
 #include "support/support.h"
 #include "tensor/creation.h"
@@ -144,7 +145,7 @@ TEST(DataParallel, KeysAndStatisticsAreThoseOfPyTorch) {
   const Tensor x = randn({8, 4});
   parallel(x);
   // The running mean is that of device 0, which gets the first half of the batch.
-  auto& net = parallel.module().as<Sequential>();
+  Sequential& net = parallel.module();
   auto named = net.named_buffers();
   const Tensor running = named[0].tensor;
   const Tensor first = net.named_parameters()[0].tensor;
@@ -153,6 +154,33 @@ TEST(DataParallel, KeysAndStatisticsAreThoseOfPyTorch) {
   parallel.eval();
   EXPECT_FALSE(net.is_training());
   EXPECT_EQ(parallel(x).shape(), (Dims{8, 5}));
+}
+
+TEST(DataParallel, SplitsAllArgumentsAndJoinsAllResults) {
+  const Device cpu = Device::cpu();
+  const Tensor x = randn({7, 6}), mask = (randn({7, 6}) > 0).to(f32);
+  manual_seed(4);
+  test::Detector alone;
+  manual_seed(4);
+  DataParallel parallel(test::Detector{}, {cpu, cpu, cpu}, cpu);
+  for (const Tensor& hidden : {mask, Tensor()}) {
+    alone.zero_grad();
+    parallel.zero_grad();
+    const test::Detections want = alone(x, hidden), got = parallel(x, hidden);
+    EXPECT_TRUE(test::all_close(got.scores, want.scores, 1e-6));
+    EXPECT_TRUE(test::all_close(got.boxes, want.boxes, 1e-6));
+    ASSERT_EQ(got.features.size(), 1u);
+    EXPECT_TRUE(test::all_close(got.features[0], want.features[0], 1e-6));
+    loss_of(want).backward();
+    loss_of(got).backward();
+    const auto wanted = alone.parameters(), found = parallel.parameters();
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_TRUE(test::all_close(found[i].grad(), wanted[i].grad(), 1e-6)) << i;
+  }
+  EXPECT_EQ(parallel.named_parameters()[0].name, "module.body.weight");
+  EXPECT_ERROR(parallel(x, ones({5, 6})), ShapeError,
+               "DataParallel: input [5, 6] has 5 rows, but an input before it has 7");
+  EXPECT_ERROR(parallel(Tensor(), Tensor()), ShapeError, "the arguments have no tensor to split");
 }
 
 TEST(DataParallel, BadInputIsNamed) {

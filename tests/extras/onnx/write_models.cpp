@@ -1,5 +1,5 @@
 // write_models FOLDER [--all]: writes models as ONNX files, each next to NAME.safetensors with
-// inputs and rondo's outputs: "input" and "output", and "input_2" and "output_2" for another batch.
+// inputs and rondo's outputs under the file's names, and with the suffix "_2" for another batch.
 // check.py gives the inputs to ONNX Runtime. --all also writes the large ResNets, 700 MB.
 
 #include <filesystem>
@@ -37,6 +37,7 @@
 #include "nn/pooling.h"
 #include "nn/recurrent.h"
 #include "nn/transformer.h"
+#include "support/any_forward.h"
 #include "support/mnist_cnn.h"
 #include "tensor/creation.h"
 
@@ -106,6 +107,27 @@ class Writer {
       tensors.push_back({"output_2", model(other).contiguous()});
     }
     io::save_safetensors((folder_ / (name + ".safetensors")).string(), tensors);
+  }
+
+  /// A module with several inputs and results.
+  void detector() {
+    const NoGradGuard no_grad;
+    test::Detector net;
+    nn::StateDict tensors;
+    const auto add = [&](std::int64_t rows, const std::string& suffix) {
+      const Tensor image = randn({rows, 6}), mask = randn({rows, 6});
+      tensors.push_back({"image" + suffix, image});
+      tensors.push_back({"mask" + suffix, mask});
+      const test::Detections found = net(image, mask);
+      each_tensor(found, [&](const std::string& name, const Tensor& y) {
+        tensors.push_back({name + suffix, y});
+      });
+    };
+    add(2, "");
+    add(5, "_2");
+    io::export_onnx(net, std::tuple(tensors["image"], tensors["mask"]), folder_ / "detector.onnx",
+                    {.input_names = {"image", "mask"}});
+    io::save_safetensors((folder_ / "detector.safetensors").string(), tensors);
   }
 
  private:
@@ -290,6 +312,7 @@ int main(int argc, char** argv) {
     write_networks(write, argc > 2 && std::string(argv[2]) == "--all");
     write_image_layers(write);
     write_other_layers(write);
+    write.detector();
     write_functions(write);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
