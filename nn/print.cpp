@@ -300,6 +300,7 @@ std::string detail::Parameters::extra_repr() const {
   std::string text;
   for (const std::string& key : parameters_.keys()) {
     const Tensor& p = parameters_.at(key);
+    if (!p.defined()) continue;
     text += concat(text.empty() ? "  (" : "\n  (", key, "): Parameter containing: [", p.dtype(),
                    " of size ");
     for (std::int64_t i = 0; i < p.dim(); ++i) text += concat(i > 0 ? "x" : "", p.size(i));

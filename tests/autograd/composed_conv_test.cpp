@@ -3,10 +3,10 @@
 // PyTorch.
 
 #include "autograd/engine.h"
-#include "autograd/ops/arithmetic.h"
 #include "autograd/ops/conv.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "support/errors.h"
 #include "support/golden_case.h"
 #include "tensor/creation.h"

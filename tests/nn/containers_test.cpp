@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/shape.h"
 #include "nn/activation.h"
 #include "nn/flatten.h"
 #include "nn/linear.h"

@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "autograd/ops/arithmetic.h"
-#include "nn/summary.h"
+#include "autograd/ops/shape.h"
 #include "support/errors.h"
 #include "support/fill.h"
 #include "support/sequence_case.h"
