@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "autograd/autocast.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/image_dims.h"
 #include "autograd/ops/pad.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/windows.h"
@@ -172,7 +175,11 @@ ValuesAndIndices dilated_max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel,
 
 ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Conv2dOptions::Pair kernel,
                                          Pool2dOptions options) {
+  if (x.dim() == 3)
+    return detail::with_batch(
+        x, 4, [&](const Tensor& image) { return max_pool2d_with_indices(image, kernel, options); });
   const RecordOp op("max_pool2d");
+  require(!options.divisor_override, "max_pool2d: only average pooling has a divisor_override");
   if (options.dilation.h != 1 || options.dilation.w != 1)
     return dilated_max_pool2d(x, kernel, options);
   auto [params, output] = plan("max_pool2d", x, kernel, options);
@@ -225,11 +232,40 @@ Tensor average_backward(const Tensor& dy, const Dims& input, const Pool2dParams&
 
 }  // namespace
 
+namespace {
+
+/// How many elements of the padded input each window has along one dimension; in ceil_mode the last
+/// window may have fewer than `kernel`.
+Tensor window_sizes(std::int64_t size, std::int64_t count, std::int64_t kernel, std::int64_t stride,
+                    std::int64_t padding, const Tensor& like) {
+  std::vector<double> sizes;
+  for (std::int64_t i = 0; i < count; ++i)
+    sizes.push_back(static_cast<double>(std::min(kernel, size + 2 * padding - i * stride)));
+  return to(to(tensor(sizes), like.dtype()), like.device());
+}
+
+/// The sums of the windows divided by one number.
+Tensor average_by(std::int64_t divisor, const Tensor& x, const Dims& output, Pool2dParams params) {
+  require(divisor != 0, "avg_pool2d: divisor_override must not be 0");
+  params.count_include_pad = true;
+  const Tensor rows = window_sizes(x.size(2), output[2], params.kernel_h, params.stride_h,
+                                   params.pad_h, x),
+               columns = window_sizes(x.size(3), output[3], params.kernel_w, params.stride_w,
+                                      params.pad_w, x);
+  return average(x, output, params) * (unsqueeze(rows, 1) * columns) / static_cast<double>(divisor);
+}
+
+}  // namespace
+
 Tensor avg_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  if (x.dim() == 3)
+    return detail::with_batch(
+        x, 4, [&](const Tensor& image) { return avg_pool2d(image, kernel, options); });
   const RecordOp op("avg_pool2d");
   require(options.dilation.h == 1 && options.dilation.w == 1,
           "avg_pool2d: only max pooling has a dilation");
   auto [params, output] = plan("avg_pool2d", x, kernel, options);
+  if (options.divisor_override) return average_by(*options.divisor_override, x, output, params);
   return average(x, output, params);
 }
 
@@ -267,6 +303,9 @@ Tensor adaptive_average_backward(const Tensor& dy, const Dims& input) {
 }  // namespace
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
+  if (x.dim() == 3)
+    return detail::with_batch(
+        x, 4, [&](const Tensor& image) { return adaptive_avg_pool2d(image, output_size); });
   const RecordOp op("adaptive_avg_pool2d");
   require_planes(x, "adaptive_avg_pool2d");
   require<ShapeError>(output_size.h > 0 && output_size.w > 0, "adaptive_avg_pool2d: output size ",

@@ -73,6 +73,11 @@ std::map<std::string, Case> all_cases() {
   return {
       {"conv2d", {{image, {3, 4, 2, 2}}, [](auto& x) { return conv2d(x[0], x[1]); }}},
       {"conv1d", {{{2, 4, 4}, {3, 4, 2}}, [](auto& x) { return conv1d(x[0], x[1]); }}},
+      {"conv_transpose1d",
+       {{{2, 4, 4}, {4, 3, 2}}, [](auto& x) { return conv_transpose1d(x[0], x[1]); }}},
+      {"conv3d", {{{2, 4, 4, 4, 4}, {3, 4, 2, 2, 2}}, [](auto& x) { return conv3d(x[0], x[1]); }}},
+      {"conv_transpose3d",
+       {{{2, 4, 4, 4, 4}, {4, 3, 2, 2, 2}}, [](auto& x) { return conv_transpose3d(x[0], x[1]); }}},
       {"conv_transpose2d",
        {{image, {4, 3, 2, 2}}, [](auto& x) { return conv_transpose2d(x[0], x[1]); }}},
       {"scaled_dot_product_attention",

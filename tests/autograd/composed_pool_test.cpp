@@ -57,8 +57,8 @@ TEST(ComposedPool, Errors) {
   EXPECT_ERROR(adaptive_max_pool2d(x, 0), ShapeError, "output size 0x0 is empty");
   EXPECT_ERROR(adaptive_max_pool2d(zeros({2, 3}), 1), ShapeError, "is not (N, C, H, W)");
   EXPECT_ERROR(max_pool1d(x, 2), ShapeError, "max_pool1d: input [1, 2, 4, 4] is not (N, C, L)");
-  EXPECT_ERROR(avg_pool3d(x, 2), ShapeError,
-               "avg_pool3d: input [1, 2, 4, 4] is not (N, C, D, H, W)");
+  EXPECT_ERROR(avg_pool3d(x[0], 2), ShapeError,
+               "avg_pool3d: input [2, 4, 4] is not (N, C, D, H, W)");
   EXPECT_ERROR(lp_pool2d(x, 0, 2), Error, "lp_pool2d: p must not be 0");
   EXPECT_ERROR(max_unpool2d(x, x, 2), DTypeError, "the indices are f32, not i64");
   EXPECT_ERROR(max_unpool2d(x, zeros({2}, {.dtype = i64}), 2), ShapeError, "max_unpool2d: input");

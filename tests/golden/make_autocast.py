@@ -25,6 +25,9 @@ ops = {
     "conv2d": ("conv2d", F.conv2d, [image, (3, 4, 2, 2)]),
     "conv1d": ("conv1d", F.conv1d, [(2, 4, 4), (3, 4, 2)]),
     "conv_transpose2d": ("conv_transpose2d", F.conv_transpose2d, [image, (4, 3, 2, 2)]),
+    "conv_transpose1d": ("conv_transpose1d", F.conv_transpose1d, [(2, 4, 4), (4, 3, 2)]),
+    "conv3d": ("conv3d", F.conv3d, [(2, 4, 4, 4, 4), (3, 4, 2, 2, 2)]),
+    "conv_transpose3d": ("conv_transpose3d", F.conv_transpose3d, [(2, 4, 4, 4, 4), (4, 3, 2, 2, 2)]),
     "scaled_dot_product_attention": (
         "scaled_dot_product_attention",
         F.scaled_dot_product_attention,
