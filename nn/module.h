@@ -278,7 +278,7 @@ class Running {
  private:
   Module& module_;
   Running* caller_;
-  std::array<const TensorImpl*, 5> inputs_ = {};  // of the outermost one
+  std::array<const TensorImpl*, 8> inputs_ = {};  // of the outermost one
   std::string name_;
   std::optional<ScopeName> scope_;
   RecordFunction range_;

@@ -2,7 +2,6 @@
 
 #include "nn/transformer.h"
 
-#include <typeinfo>
 #include <utility>
 
 #include "autograd/ops/activation.h"
@@ -10,6 +9,10 @@
 #include "nn/observe.h"
 
 namespace rondo::nn {
+
+Tensor detail::activated(const Tensor& x, TransformerActivation activation) {
+  return activation == TransformerActivation::relu ? relu(x) : gelu(x);
+}
 
 TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead,
                                                  TransformerEncoderLayerOptions options)
@@ -35,9 +38,7 @@ Tensor TransformerEncoderLayer::attend(const Tensor& x, const TransformerMasks& 
 }
 
 Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
-  const Tensor wide = linear1(x);
-  const bool is_relu = options.activation == TransformerActivation::relu;
-  return dropout2(linear2(dropout(is_relu ? relu(wide) : gelu(wide))));
+  return dropout2(linear2(dropout(detail::activated(linear1(x), options.activation))));
 }
 
 Tensor TransformerEncoderLayer::run(const Tensor& x, const TransformerMasks& masks) {
@@ -56,14 +57,7 @@ Tensor TransformerEncoderLayer::operator()(const Tensor& x, const TransformerMas
 
 TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer,
                                        std::int64_t num_layers, AnyModule norm)
-    : norm(std::move(norm)) {
-  require(num_layers >= 0, "TransformerEncoder: ", num_layers, " layers");
-  require(typeid(layer) == typeid(TransformerEncoderLayer), "TransformerEncoder: the layer is a ",
-          detail::type_name(layer),
-          ", and copies of it as a TransformerEncoderLayer would lose what it adds; put its clones "
-          "into an nn::ModuleList and run them in a forward of your own");
-  for (std::int64_t i = 0; i < num_layers; ++i) layers.push_back(clone(layer));
-}
+    : layers(detail::copies_of("TransformerEncoder", layer, num_layers)), norm(std::move(norm)) {}
 
 Tensor TransformerEncoder::run(const Tensor& x, const TransformerMasks& masks) {
   Tensor y = x;

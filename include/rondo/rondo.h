@@ -125,6 +125,7 @@
 #include "nn/select.h"
 #include "nn/summary.h"
 #include "nn/transformer.h"
+#include "nn/transformer_decoder.h"
 #include "optim/adam.h"
 #include "optim/adam_family.h"
 #include "optim/adaptive.h"
