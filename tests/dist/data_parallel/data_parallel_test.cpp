@@ -35,15 +35,18 @@ namespace {
 
 using namespace nn;
 
-/// Two layers that share a weight, and one that does not.
+/// Two layers that share a weight, one that does not, and a parameter, both in containers.
 struct Tied : Module {
-  Linear a{6, 6}, b{6, 6}, c{6, 3};
+  Linear a{6, 6}, b{6, 6};
+  ModuleDict heads{{"c", Linear(6, 3)}};
+  ParameterList scales{Tensors{full({3}, 0.5)}};
   Tied() { b.weight = a.weight; }
-  Tensor forward(const Tensor& x) override { return c(relu(b(relu(a(x))))); }
+  Tensor forward(const Tensor& x) override { return heads["c"](relu(b(relu(a(x))))) * scales[0]; }
   void visit(Visitor& v) override {
     v.child("a", a);
     v.child("b", b);
-    v.child("c", c);
+    v.child("heads", heads);
+    v.child("scales", scales);
   }
 };
 

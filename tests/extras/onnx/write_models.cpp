@@ -22,6 +22,8 @@
 #include "nn/containers.h"
 #include "nn/conv1d.h"
 #include "nn/conv2d.h"
+#include "nn/conv3d.h"
+#include "nn/conv_transpose1d.h"
 #include "nn/conv_transpose2d.h"
 #include "nn/dropout.h"
 #include "nn/embedding.h"
@@ -135,6 +137,12 @@ void write_image_layers(Writer& write) {
         nn::Conv2d(6, 9, {3, 2}, {.stride = {2, 1}, .padding = {1, 0}, .dilation = 2, .groups = 3}),
         x);
   write("conv1d", nn::Conv1d(6, 4, 3, {.stride = 2, .padding = 1}), randn({2, 6, 11}));
+  write("conv3d",
+        nn::Conv3d(4, 6, {3, 2, 2}, {.stride = {1, 2, 1}, .padding = {1, 0, 1}, .groups = 2}),
+        randn({2, 4, 5, 6, 4}));
+  write("conv_transpose1d",
+        nn::ConvTranspose1d(4, 6, 3, {.stride = 2, .padding = 1, .output_padding = 1}),
+        randn({2, 4, 5}));
   write("conv_transpose2d",
         nn::ConvTranspose2d(
             6, 4, 3, {.stride = {2, 3}, .padding = 1, .output_padding = {1, 2}, .groups = 2}),
@@ -156,7 +164,7 @@ void write_image_layers(Writer& write) {
   write("adaptive_avg_pool2d", nn::AdaptiveAvgPool2d(1), x);
   write("adaptive_avg_pool2d_even", nn::AdaptiveAvgPool2d({3, 7}), x);
   write("adaptive_avg_pool2d_uneven", nn::AdaptiveAvgPool2d({4, 3}), x);
-  write("upsample", nn::Upsample(3), x);
+  write("upsample", nn::Upsample({.scale_factor = {3}}), x);
   write("padding",
         nn::Sequential(nn::ConstantPad2d({1, 0, -1, 2}, 0.5), nn::ReflectionPad2d(2),
                        nn::Conv2d(6, 4, 3, {.padding = 1, .padding_mode = PadMode::circular}),
@@ -171,8 +179,13 @@ void write_image_layers(Writer& write) {
                        nn::LPPool2d(2, 2, {.stride = 1}), nn::AdaptiveMaxPool2d({3, 2}),
                        nn::Unfold(2), nn::AvgPool1d(2)),
         x);
+  write("avg_pool2d_divisor",
+        nn::AvgPool2d(3, {.stride = 2, .ceil_mode = true, .divisor_override = 4}), x);
+  write("upsample_bilinear", nn::Upsample({.scale_factor = {2.5, 2}, .mode = "bilinear"}), x);
   write("unet",
-        nn::Sequential(nn::Conv2d(6, 8, 3), nn::SiLU(), nn::Upsample(2), nn::Conv2d(8, 2, 1)), x);
+        nn::Sequential(nn::Conv2d(6, 8, 3), nn::SiLU(), nn::Upsample({.scale_factor = {2}}),
+                       nn::Conv2d(8, 2, 1)),
+        x);
 }
 
 void write_other_layers(Writer& write) {
@@ -207,6 +220,9 @@ void write_other_layers(Writer& write) {
         nn::TransformerEncoder(nn::TransformerEncoderLayer(8, 2, {.dim_feedforward = 16}), 2),
         randn({5, 2, 8}), {.batch_dim = 1});
   write("language_model", LanguageModel(), randint(0, 11, {2, 7}));
+  write("rnn", nn::RNN(4, 5, {.nonlinearity = nn::RNNNonlinearity::relu}), randn({6, 2, 4}),
+        {.batch_dim = 1});
+  write("lstm_projected", nn::LSTM(4, 5, {.proj_size = 3}), randn({6, 2, 4}), {.batch_dim = 1});
   write("lstm", nn::LSTM(4, 5, {.num_layers = 2, .bidirectional = true}), randn({6, 2, 4}),
         {.batch_dim = 1});
   write("gru", nn::GRU(4, 5, {.batch_first = true}), randn({2, 6, 4}));
