@@ -1,4 +1,4 @@
-// What is composed of the decompositions: pseudoinverses, least squares, norms, powers.
+// Functions that use the decompositions: pseudoinverses, least squares, norms, powers.
 
 #include "autograd/ops/composed.h"
 

@@ -11,6 +11,7 @@
 #include "autograd/ops/interpolate.h"
 #include "autograd/ops/pad.h"
 #include "autograd/ops/pool.h"
+#include "autograd/ops/shape.h"
 #include "support/simulated_gpu.h"
 #include "support/support.h"
 #include "tensor/creation.h"
