@@ -223,22 +223,19 @@ class MessageWork final : public Pending {
 
 }  // namespace
 
-NcclMessages::NcclMessages(Communicator& comm, Device device, Watchdog& watchdog)
-    : comm_(comm), device_(device), watchdog_(watchdog) {}
+NcclMessages::NcclMessages(HostCollectives& host, Device device, Watchdog& watchdog)
+    : host_(host), device_(device), watchdog_(watchdog) {}
 NcclMessages::~NcclMessages() = default;
 
-Work NcclMessages::send(std::string what, const Tensor& x, int peer, int tag) {
-  return post(std::move(what), x, peer, tag, true);
-}
-Work NcclMessages::recv(std::string what, const Tensor& x, int peer, int tag) {
-  return post(std::move(what), x, peer, tag, false);
+int NcclMessages::rank_in_world() const {
+  return host_.transport()->rank_in_world(host_.transport()->rank());
 }
 
 std::shared_ptr<NcclChannel> NcclMessages::channel(int peer, bool is_send) {
   std::lock_guard lock(mutex_);
   std::shared_ptr<NcclChannel>& found = channels_[{peer, is_send}];
   if (found == nullptr) {
-    found = std::make_shared<NcclChannel>(comm_.rank_in_world(), device_.index);
+    found = std::make_shared<NcclChannel>(rank_in_world(), device_.index);
     if (is_send) {
       const ncclResult_t status = nccl().get_unique_id(&found->id);
       require<CommError>(status == ncclSuccess,
@@ -248,30 +245,33 @@ std::shared_ptr<NcclChannel> NcclMessages::channel(int peer, bool is_send) {
   return found;
 }
 
-Work NcclMessages::post(std::string what, const Tensor& x, int peer, int tag, bool is_send) {
-  require<CommError>(!cuda::is_capturing(), "rank ", comm_.rank_in_world(), ": ", what,
+Work NcclMessages::post(const Collective& c) {
+  const std::string what = c.title();
+  require<CommError>(!cuda::is_capturing(), "rank ", rank_in_world(), ": ", what,
                      ": a message cannot be captured into a graph, since the ranks "
                      "synchronize on the host first; collectives can");
   watchdog_.failure()->check();
-  auto letter = std::make_shared<Letter>(Letter{.x = x,
-                                                .channel = channel(peer, is_send),
-                                                .me = comm_.rank(),
-                                                .peer = peer,
-                                                .tag = tag,
+  const bool is_send = c.kind == Collective::Kind::send;
+  const auto transport = host_.transport();
+  auto letter = std::make_shared<Letter>(Letter{.x = c.x,
+                                                .channel = channel(c.peer, is_send),
+                                                .me = transport->rank(),
+                                                .peer = c.peer,
+                                                .tag = c.tag,
                                                 .is_send = is_send,
                                                 .what = what,
                                                 .ready = cuda::Event(device_.index),
                                                 .done = cuda::Event(device_.index)});
   letter->ready.record(cuda::current_stream(device_.index));
-  Work meeting =
-      comm_.start({.name = std::move(what),
-                   .begin = [transport = comm_.transport_, letter,
-                             &watchdog = watchdog_](ChunkBuffer&) -> std::unique_ptr<Operation> {
-                     return std::make_unique<NcclMessage>(*transport, letter, watchdog);
-                   },
-                   .keep = letter,
-                   .beside = true});
-  return Work(std::make_shared<MessageWork>(std::move(meeting), letter, watchdog_.failure()));
+  auto meeting = std::make_shared<WorkState>();
+  meeting->label = what;
+  meeting->beside = true;
+  meeting->begin = [transport, letter,
+                    &watchdog = watchdog_](ChunkBuffer&) -> std::unique_ptr<Operation> {
+    return std::make_unique<NcclMessage>(*transport, letter, watchdog);
+  };
+  return Work(
+      std::make_shared<MessageWork>(host_.submit(std::move(meeting)), letter, watchdog_.failure()));
 }
 
 std::vector<NcclCommunicator*> NcclMessages::communicators() {
