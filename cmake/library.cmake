@@ -119,6 +119,7 @@ function(rondo_library folder)
     list(JOIN rondo_host_flags "," host_flags)
     target_compile_options(rondo_${name} PRIVATE
       $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr -Xcompiler=${host_flags}
+                                 $<$<BOOL:${RONDO_TESTS}>:--no-compress>  # tests/ptx reads the PTX in the objects
                                  $<$<BOOL:${RONDO_WERROR}>:--Werror=all-warnings>>)
   endif()
   if(rondo_has_nccl AND nccl_sources)

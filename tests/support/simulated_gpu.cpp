@@ -58,6 +58,8 @@ class HostAllocator final : public Allocator {
   std::map<void*, cudaStream_t> streams_;
 };
 
+constinit cuda::HostKernels host_kernels = cuda::HostKernels::loops;
+
 class ExactGpu final : public cuda::CudaBackend {
  public:
   explicit ExactGpu(int device) : CudaBackend(device), index_(device) {}
@@ -79,8 +81,10 @@ Allocator& host_allocator(int device) {
   return *(*made)[static_cast<std::size_t>(device)];
 }
 
+void set_host_kernels(cuda::HostKernels kernels) { host_kernels = kernels; }
+
 SimulatedGpus::SimulatedGpus(Memory memory) {
-  cuda::simulate(launch);
+  cuda::simulate(launch, host_kernels);
   cuda::set_cudart(&host_cudart());
   cuda::set_cublaslt(&host_cublaslt());
   cuda::set_cudnn(&host_cudnn());
