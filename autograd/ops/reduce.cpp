@@ -97,7 +97,10 @@ struct VarBackward final : Node {
     return {mul(sub(x, mean(x, dims, true)), spread(slope, kept, x.shape()))};
   }
   void release_saved() override { x.reset(); }
-  void attributes(AttributeVisitor& v) override { tell_dims(v, kept); }
+  void attributes(AttributeVisitor& v) override {
+    tell_dims(v, kept);
+    v.real("degrees", degrees);
+  }
 };
 
 /// Computed in f64, where the square of every f32 is representable; the squares of 1e30 and 1e-30

@@ -195,26 +195,33 @@ Names masked_fill(OpWriter& w) {
 
 /// Since opset 13, ReduceSum takes its dimensions as an input; the other reductions take an
 /// attribute.
-std::string reduced(OpWriter& w, const std::string& op_type, const Integers& dims,
-                    std::int64_t keepdims) {
-  if (op_type == "ReduceSum")
-    return w.node(op_type, {w.in(0), w.list(dims)}, {{"keepdims", keepdims}});
-  return w.node(op_type, {w.in(0)}, {{"axes", dims}, {"keepdims", keepdims}});
+std::string reduced(OpWriter& w, const std::string& op_type, const std::string& x,
+                    const Integers& dims, std::int64_t keepdims) {
+  if (op_type == "ReduceSum") return w.node(op_type, {x, w.list(dims)}, {{"keepdims", keepdims}});
+  return w.node(op_type, {x}, {{"axes", dims}, {"keepdims", keepdims}});
 }
 
-/// Reduces over the given dimensions, or over all. If other input dimensions have size 1, the
+/// Reduces x over the given dimensions, or over all. If other input dimensions have size 1, the
 /// output shape tells whether they are kept.
+std::string reduced_as_told(OpWriter& w, const std::string& op_type, const std::string& x) {
+  const std::size_t rank = w.in_sizes(0).size(), left = w.out_sizes().size();
+  Integers dims(rank);
+  std::iota(dims.begin(), dims.end(), 0);
+  if (w.was_told("dims")) dims = w.integers("dims");
+  if (dims.empty()) return x;
+  if (left + dims.size() == rank) return reduced(w, op_type, x, dims, 0);
+  const std::string kept = reduced(w, op_type, x, dims, 1);
+  return left == rank ? kept : w.reshaped(kept);
+}
 Rule reduction(const char* op_type) {
-  return [=](OpWriter& w) -> Names {
-    const std::size_t rank = w.in_sizes(0).size(), left = w.out_sizes().size();
-    Integers dims(rank);
-    std::iota(dims.begin(), dims.end(), 0);
-    if (w.was_told("dims")) dims = w.integers("dims");
-    if (dims.empty()) return {w.in(0)};
-    if (left + dims.size() == rank) return {reduced(w, op_type, dims, 0)};
-    const std::string kept = reduced(w, op_type, dims, 1);
-    return {left == rank ? kept : w.reshaped(kept)};
-  };
+  return [=](OpWriter& w) { return Names{reduced_as_told(w, op_type, w.in(0))}; };
+}
+
+/// Σ (x - mean)² / degrees.
+Names var(OpWriter& w) {
+  const std::string x = w.in(0), mean = reduced(w, "ReduceMean", x, w.integers("dims"), 1);
+  const std::string squares = reduced_as_told(w, "ReduceSumSquare", w.node("Sub", {x, mean}));
+  return {w.node("Div", {squares, w.number(w.real("degrees"))})};
 }
 
 }  // namespace
@@ -253,6 +260,7 @@ void add_elementwise_rules(Rules& rules) {
                 {"masked_fill", masked_fill},
                 {"sum", reduction("ReduceSum")},
                 {"mean", reduction("ReduceMean")},
+                {"var", var},
                 {"max", reduction("ReduceMax")},
                 {"min", reduction("ReduceMin")},
                 {"amax", reduction("ReduceMax")},
