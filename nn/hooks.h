@@ -44,7 +44,7 @@ struct Hooks {
   std::uint64_t next_id = 0;
 };
 
-/// Owns the hooks of a module; null while it has none. A copy has copies of them.
+/// Owns the hooks of a module; null until it has one. A copy has copies of them.
 class OwnedHooks {
  public:
   OwnedHooks() = default;
@@ -58,6 +58,10 @@ class OwnedHooks {
   ~OwnedHooks() = default;
 
   const std::shared_ptr<Hooks>& get() const { return hooks_; }
+  bool empty() const {
+    return hooks_ == nullptr ||
+           (hooks_->before.empty() && hooks_->after.empty() && hooks_->backward.empty());
+  }
 
   template <class F>
   HookHandle add(Hooks::List<F> Hooks::*list, F hook) {

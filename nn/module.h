@@ -458,7 +458,7 @@ template <class F, class... Inputs>
 auto Module::call(const F& forward, Inputs&... inputs)
     -> std::invoke_result_t<const F&, Inputs&...> {
   const detail::Running running(*this, inputs...);
-  if (hooks_.get() == nullptr && !detail::has_observer()) return forward(inputs...);
+  if (hooks_.empty() && !detail::has_observer()) return forward(inputs...);
   // Hooks may replace the inputs: copies of those that the caller passed as constants.
   std::tuple<std::conditional_t<std::is_const_v<Inputs>, std::remove_const_t<Inputs>, Inputs&>...>
   held(inputs...);
