@@ -568,6 +568,14 @@ lessons) # the examples that explain: they succeed and print what they promise
   cmp gpt.1 gpt.2 || fail "08_gpt: two ranks learn otherwise than one"
   fails_saying "--batch 9 is not divisible by the 2 ranks" "${mpirun[@]}" -np 2 "$bin/08_gpt" --data fox.txt --batch 9
   fails_saying "--data: name a text file" "$bin/08_gpt"
+  # Adapters learn another text, are a few tensors in a file of their own, and disappear in the weights.
+  for _ in $(seq 60); do echo "pack my box with five dozen liquor jugs"; done >jugs.txt
+  succeeds "$bin/09_lora" --data fox.txt --adapt jugs.txt --steps 60
+  grep -q '^LoRA of rank 4 trains [0-9]* of [0-9]* parameters$' "$log" || fail "09_lora does not count"
+  grep -q '^16 tensors saved to lora.safetensors$' "$log" || fail "09_lora saves otherwise"
+  awk '/^trained on --data/ { before = $7 + 0 } /^trained on --adapt/ { after = $5 + 0 } /^merged/ { merged = $5 + 0 }
+       END { exit !(after > 0 && after < before / 2 && merged - after < 0.002 && after - merged < 0.002) }' "$log" || fail "09_lora: the adapters have not learned, or are lost when merged"
+  fails_saying "--data and --adapt: name two text files" "$bin/09_lora"
   if [ -n "${RONDO_DATA:-}" ]; then # the loop on two ranks: it learns, and refuses a batch that cannot be shared out
     succeeds "${mpirun[@]}" -np 2 "$bin/02_resnet" --epochs 2 --limit 2000
     awk '/^epoch [12]\/2: loss/ { loss[++n] = $4 + 0 } END { exit !(n == 2 && loss[2] < loss[1] && loss[1] > 0) }' "$log" ||
@@ -595,6 +603,7 @@ lessons) # the examples that explain: they succeed and print what they promise
   echo short >short.txt
   fails_saying "6 characters are too few for windows of 64" "$bin/05_text" --text short.txt
   fails_saying "--data: 6 characters are too few for windows of 65" "$bin/08_gpt" --data short.txt
+  fails_saying "short.txt: 6 bytes are too few for windows of 33" "$bin/09_lora" --data short.txt --adapt short.txt
   ;;
 gpu) # every program with --device cuda
   succeeds "$(on_gpu 01_autograd)" --device cuda

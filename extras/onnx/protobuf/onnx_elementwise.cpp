@@ -1,5 +1,6 @@
 // Rules for element-wise ops and for reductions.
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -195,33 +196,47 @@ Names masked_fill(OpWriter& w) {
 
 /// Since opset 13, ReduceSum takes its dimensions as an input; the other reductions take an
 /// attribute.
-std::string reduced(OpWriter& w, const std::string& op_type, const std::string& x,
+std::string reduced(OpWriter& w, const std::string& x, const std::string& op_type,
                     const Integers& dims, std::int64_t keepdims) {
   if (op_type == "ReduceSum") return w.node(op_type, {x, w.list(dims)}, {{"keepdims", keepdims}});
   return w.node(op_type, {x}, {{"axes", dims}, {"keepdims", keepdims}});
 }
 
-/// Reduces x over the given dimensions, or over all. If other input dimensions have size 1, the
-/// output shape tells whether they are kept.
-std::string reduced_as_told(OpWriter& w, const std::string& op_type, const std::string& x) {
-  const std::size_t rank = w.in_sizes(0).size(), left = w.out_sizes().size();
-  Integers dims(rank);
+/// The given dimensions of the input, or all.
+Integers reduced_dims(OpWriter& w) {
+  Integers dims(w.in_sizes(0).size());
   std::iota(dims.begin(), dims.end(), 0);
-  if (w.was_told("dims")) dims = w.integers("dims");
-  if (dims.empty()) return x;
-  if (left + dims.size() == rank) return reduced(w, op_type, x, dims, 0);
-  const std::string kept = reduced(w, op_type, x, dims, 1);
-  return left == rank ? kept : w.reshaped(kept);
-}
-Rule reduction(const char* op_type) {
-  return [=](OpWriter& w) { return Names{reduced_as_told(w, op_type, w.in(0))}; };
+  return w.was_told("dims") ? w.integers("dims") : dims;
 }
 
-/// Σ (x - mean)² / degrees.
-Names var(OpWriter& w) {
-  const std::string x = w.in(0), mean = reduced(w, "ReduceMean", x, w.integers("dims"), 1);
-  const std::string squares = reduced_as_told(w, "ReduceSumSquare", w.node("Sub", {x, mean}));
-  return {w.node("Div", {squares, w.number(w.real("degrees"))})};
+/// Reduces x, which has the sizes of the input. If other input dimensions have size 1, the output
+/// shape tells whether they are kept.
+std::string reduce(OpWriter& w, const std::string& x, const std::string& op_type) {
+  const std::size_t rank = w.in_sizes(0).size(), left = w.out_sizes().size();
+  const Integers dims = reduced_dims(w);
+  if (dims.empty()) return x;
+  if (left + dims.size() == rank) return reduced(w, x, op_type, dims, 0);
+  const std::string kept = reduced(w, x, op_type, dims, 1);
+  return left == rank ? kept : w.reshaped(kept);
+}
+
+Rule reduction(const char* op_type) {
+  return [=](OpWriter& w) { return Names{reduce(w, w.in(0), op_type)}; };
+}
+
+/// The sum of the squared differences from the mean, divided by n - correction.
+Names variance(OpWriter& w) {
+  const std::string x = w.in(0);
+  const Integers dims = reduced_dims(w);
+  const std::string mean = dims.empty() ? x : reduced(w, x, "ReduceMean", dims, 1);
+  const std::string difference = w.node("Sub", {x, mean});
+  const std::string squares = w.node("Mul", {difference, difference});
+  const std::int64_t correction = w.integer("correction");
+  if (correction == 0) return {reduce(w, squares, "ReduceMean")};  // of any batch
+  std::int64_t n = 1;
+  for (const std::int64_t d : dims) n *= w.fixed(w.in_sizes(0)[static_cast<std::size_t>(d)]);
+  const auto degrees = static_cast<double>(std::max<std::int64_t>(n - correction, 0));
+  return {w.node("Div", {reduce(w, squares, "ReduceSum"), w.number(degrees)})};
 }
 
 }  // namespace
@@ -260,13 +275,14 @@ void add_elementwise_rules(Rules& rules) {
                 {"masked_fill", masked_fill},
                 {"sum", reduction("ReduceSum")},
                 {"mean", reduction("ReduceMean")},
-                {"var", var},
                 {"max", reduction("ReduceMax")},
                 {"min", reduction("ReduceMin")},
                 {"amax", reduction("ReduceMax")},
                 {"amin", reduction("ReduceMin")},
                 {"norm", reduction("ReduceL2")},
                 {"logsumexp", reduction("ReduceLogSumExp")},
+                {"var", variance},
+                {"std", unary("Sqrt")},  // of the variance
                 {"cumsum", cumsum},
                 {"to(dtype)", same},  // OpWriter::in casts
                 {"to(device)", same},

@@ -206,6 +206,11 @@ TEST(OnnxRefusals, NameOpAndModule) {
               HasSubstr("'add_' in the model has no ONNX form"));
 }
 
+TEST(OnnxRefusals, OfAVarianceWhoseDivisorDependsOnTheBatch) {
+  EXPECT_THAT(refusal_of([](const Tensor& x) { return var(x, {0}); }),
+              HasSubstr("'var' in the model needs a constant size"));
+}
+
 TEST(OnnxRefusals, OfStatisticsOfTheBatch) {
   nn::Sequential model(nn::BatchNorm1d(3, {.track_running_stats = false}));
   const TemporaryFolder folder;

@@ -30,8 +30,16 @@
 #include "nn/embedding.h"
 #include "nn/flatten.h"
 #include "nn/fold.h"
+#include "nn/init.h"
 #include "nn/instance_norm.h"
+#include "nn/models/convnext.h"
+#include "nn/models/densenet.h"
+#include "nn/models/efficientnet.h"
+#include "nn/models/mobilenet_v2.h"
 #include "nn/models/models.h"
+#include "nn/models/unet.h"
+#include "nn/models/vgg.h"
+#include "nn/models/vit.h"
 #include "nn/norm.h"
 #include "nn/padding.h"
 #include "nn/pooling.h"
@@ -147,6 +155,29 @@ void write_networks(Writer& write, bool all) {
   nn::AnyModule frozen = nn::make_model("resnet20");
   frozen.requires_grad_(false);
   write("resnet20_frozen", frozen, picture);
+  write("vgg11_bn", nn::Vgg({.depth = 11, .batch_norm = true, .num_classes = 7, .width = 0.0625}),
+        picture);
+  write("mobilenet_v2", nn::MobileNetV2({.num_classes = 7, .width_mult = 0.25}), picture);
+  write("efficientnet", nn::EfficientNet({.num_classes = 7, .width_mult = 0.25, .depth_mult = 0.5}),
+        picture);
+  write("convnext",
+        nn::ConvNext({.num_classes = 7,
+                      .channels = {8, 16, 24, 32},
+                      .blocks = {1, 1, 2, 1},
+                      .layer_scale = 1}),
+        picture);
+  write("densenet", nn::DenseNet({.num_classes = 7, .growth_rate = 4, .blocks = {1, 2, 2, 2}}),
+        picture);
+  nn::VisionTransformer vit({.image_size = 32,
+                             .patch_size = 8,
+                             .num_layers = 2,
+                             .num_heads = 2,
+                             .hidden_dim = 16,
+                             .mlp_dim = 32,
+                             .num_classes = 7});
+  nn::init::normal_(vit.heads.head.weight);  // it starts as 0
+  write("vit", vit, picture);
+  write("unet", nn::UNet({.num_classes = 2, .width = 4}), randn({2, 3, 18, 35}));
   if (!all) return;
   for (const char* name :
        {"resnet32", "resnet44", "resnet56", "resnet34", "resnet50", "resnet101", "resnet152"})
@@ -210,7 +241,7 @@ void write_image_layers(Writer& write) {
           return interpolate(y, {.scale_factor = 2, .mode = "bicubic"});
         }),
         x);
-  write("unet",
+  write("composed_upsample",
         nn::Sequential(nn::Conv2d(6, 8, 3), nn::SiLU(), nn::Upsample({.scale_factor = {2}}),
                        nn::Conv2d(8, 2, 1)),
         x);
@@ -278,7 +309,11 @@ void write_functions(Writer& write) {
   function("reductions", [](const Tensor& x) {
     return x.sum({1}, true) + x.mean({0, 2}).unsqueeze(1) * x + max(x, 2, true).values -
            min(x, 1, true).values + logsumexp(x, {2}, true) + norm(x, {1}, true) + x.sum() +
-           x.mean() + max(x) + var(x, {2}, 1, true) + cumsum(x, 2);
+           x.mean() + max(x) + cumsum(x, 2);
+  });
+  function("variances", [](const Tensor& x) {
+    return var(x, {2}, 1, true) + rondo::std(x, {1, 2}).reshape({x.size(0), 1, 1}) * x +
+           var(x, {0}, 0);
   });
   function("parts", [](const Tensor& x) {
     const Tensors rows = unbind(x, 1), halves = chunk(x, 2, 2);
