@@ -84,7 +84,8 @@ struct AdaptiveMaxPoolOf : AdaptivePoolOf<Size, pool> {
   using AdaptivePoolOf<Size, pool>::AdaptivePoolOf;
   /// As MaxPoolOf::with_indices.
   ValuesAndIndices with_indices(const Tensor& x) {
-    return call([this](const Tensor& in) { return pool_with_indices(in, this->output_size); }, x);
+    return this->call([this](const Tensor& in) { return pool_with_indices(in, this->output_size); },
+                      x);
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"

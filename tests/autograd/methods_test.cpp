@@ -18,6 +18,7 @@
 namespace rondo {
 namespace {
 
+using test::all_close;
 using test::identical;
 using test::leaf;
 using Values = std::vector<double>;
