@@ -11,6 +11,7 @@
 #include "tensor/creation.h"
 #include "tensor/cuda.h"
 #include "tensor/cuda_graph.h"
+#include "tensor/cuda/runtime.h"
 
 namespace rondo::cuda {
 namespace {
