@@ -6,7 +6,7 @@
 include(CMakePackageConfigHelpers)
 
 set(rondo_folders tensor autograd nn optim data io dist train extras)
-set(rondo_targets rondo rondo_linalg rondo_quantization rondo_torch_files rondo_onnx rondo_tensorboard rondo_report rondo_hub)
+set(rondo_targets rondo rondo_linalg rondo_quantization rondo_torch_files rondo_onnx rondo_tensorboard rondo_report rondo_hub rondo_text)
 foreach(folder ${rondo_folders})
   if(TARGET rondo_${folder})
     list(APPEND rondo_targets rondo_${folder})

@@ -41,6 +41,7 @@ core libjpeg-dev libjpeg-turbo-devel JPEG: data sets of pictures in files
 core libpng-dev libpng-devel PNG: data sets of pictures in files
 core zlib1g-dev zlib-devel reads gzipped data and weights
 core liblapacke-dev lapack-devel LAPACK: inverses and decompositions of matrices
+core libicu-dev libicu-devel ICU: tokenizers of texts
 core libprotobuf-dev protobuf-lite-devel protocol buffers: files for TensorBoard, ONNX
 core protobuf-compiler protobuf-devel protoc
 core procps procps-ng pkill, which stops a run
