@@ -39,7 +39,7 @@ if(RONDO_TESTS)
 endif()
 
 # Options that are AUTO, ON or OFF. Other spellings (0, no, off; 1, yes, TRUE) become ON or OFF here.
-foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_LAPACK RONDO_FFT RONDO_HDF5 RONDO_IMAGES RONDO_PROTOBUF)
+foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_LAPACK RONDO_FFT RONDO_HDF5 RONDO_IMAGES RONDO_PROTOBUF RONDO_ICU)
   if(NOT ${optional} STREQUAL "AUTO")
     if(${optional})
       set(${optional} ON)
@@ -152,6 +152,19 @@ if(NOT RONDO_IMAGES STREQUAL "OFF")
   elseif(RONDO_IMAGES STREQUAL "ON")
     message(FATAL_ERROR "RONDO_IMAGES=ON, but libjpeg or libpng was not found. On Debian and Ubuntu: apt-get install "
                         "libjpeg-dev libpng-dev (scripts/setup.sh installs all missing packages)")
+  endif()
+endif()
+
+# ICU: properties of characters, and regular expressions, for tokenizers.
+set(rondo_has_icu OFF)
+if(NOT RONDO_ICU STREQUAL "OFF")
+  find_package(ICU QUIET COMPONENTS uc i18n)
+  if(ICU_FOUND)
+    set(rondo_has_icu ON)
+    set_property(GLOBAL APPEND PROPERTY rondo_found "ICU ${ICU_VERSION}")
+  elseif(RONDO_ICU STREQUAL "ON")
+    message(FATAL_ERROR "RONDO_ICU=ON, but ICU was not found. On Debian and Ubuntu: apt-get install libicu-dev "
+                        "(scripts/setup.sh installs all missing packages)")
   endif()
 endif()
 

@@ -43,6 +43,7 @@ core zlib1g-dev zlib-devel reads gzipped data and weights
 core liblapacke-dev lapack-devel LAPACK: inverses and decompositions of matrices
 core libhdf5-dev hdf5-devel HDF5: data sets in .h5 files
 core libkissfft-dev - KISS FFT: Fourier transforms
+core libicu-dev libicu-devel ICU: tokenizers of texts
 core libprotobuf-dev protobuf-lite-devel protocol buffers: files for TensorBoard, ONNX
 core protobuf-compiler protobuf-devel protoc
 core procps procps-ng pkill, which stops a run

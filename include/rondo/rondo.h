@@ -86,6 +86,8 @@
 #include "extras/report/report.h"
 #include "extras/tensorboard/curves.h"
 #include "extras/tensorboard/summary_writer.h"
+#include "extras/text/token_file.h"
+#include "extras/text/tokenizer.h"
 #include "extras/torch_files/torch_pickle.h"
 #include "extras/torch_files/torch_training.h"
 #include "io/checkpoint.h"
