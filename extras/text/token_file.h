@@ -3,9 +3,11 @@
 // file is mapped into memory, so it may be larger than memory.
 //
 //   text::write_tokens("train.bin", tokenizer.encode(text), text::TokenWidth::u16);
-//   auto tokens = std::make_shared<text::TokenFile>("train.bin", text::TokenFileOptions{.context =
-//   256}); data::DataLoader loader(tokens, {.batch_size = 32}); for (auto& [input, target] :
-//   loader) …     // i64 (32, 256) each; target is one token later
+//   auto tokens = std::make_shared<text::TokenFile>("train.bin", options);
+//   data::DataLoader loader(tokens, {.batch_size = 32});
+//   for (auto& [input, target] : loader) { … }   // i64 (32, context) each
+//
+// The target is the input one token later.
 //
 // The file has nothing but the tokens, little-endian, as the files of nanoGPT.
 
