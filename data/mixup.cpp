@@ -77,6 +77,14 @@ Tensor mixed(const Tensor& x, const Tensor& partner, double lambda) {
   return y;
 }
 
+/// x, or a copy of it on another device.
+Tensor on(Device device, const Tensor& x) {
+  if (x.device() == device) return x;
+  const Tensor y = Tensor::empty(x.shape(), {.dtype = x.dtype(), .device = device});
+  backend(x.device().is_cpu() ? y : x).copy(x, y);
+  return y;
+}
+
 /// The targets as probabilities (N, C).
 Tensor probabilities(const Batch& batch, const char* name, std::int64_t classes) {
   const Tensor& target = batch.target;
@@ -94,7 +102,7 @@ Tensor probabilities(const Batch& batch, const char* name, std::int64_t classes)
   const DType dtype = batch.input.dtype() == f64 ? f64 : f32;
   const Tensor one_hot = Tensor::empty({count, classes}, {.dtype = dtype});
   backend(one_hot).fill(one_hot, 0.0);
-  const auto labels = target.to(Device::cpu()).to_vector<std::int64_t>();
+  const auto labels = on(Device::cpu(), target).to_vector<std::int64_t>();
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t label = labels[static_cast<std::size_t>(i)];
     require(0 <= label && label < classes, name, ": row ", i, " has class ", label,
@@ -102,7 +110,7 @@ Tensor probabilities(const Batch& batch, const char* name, std::int64_t classes)
     const Tensor one = one_hot.as_view({}, {}, i * classes + label);
     backend(one).fill(one, 1.0);
   }
-  return one_hot.to(target.device());
+  return on(target.device(), one_hot);
 }
 
 void check_options(const char* name, const MixOptions& options) {

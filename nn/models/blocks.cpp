@@ -41,7 +41,8 @@ Tensor StochasticDepth::forward(const Tensor& x) {
   if (!is_training() || p == 0) return x;
   Dims rows(x.shape());
   for (std::int64_t d = 1; d < rows.size(); ++d) rows[d] = 1;
-  return x * (bernoulli(full(rows, 1 - p, {.dtype = x.dtype(), .device = x.device()})) / (1 - p));
+  const Tensor kept = bernoulli(full(rows, 1 - p, {.dtype = x.dtype(), .device = x.device()}));
+  return p < 1 ? x * (kept / (1 - p)) : x * kept;
 }
 
 Tensor LayerNorm2d::forward(const Tensor& x) {

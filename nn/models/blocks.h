@@ -31,12 +31,12 @@ struct SqueezeExcitation : Module {
 
 /// In training, zeroes whole samples of x (N, …) with probability p and scales the others by 1 / (1
 /// - p); in evaluation y = x. For branches that are added to their input (Huang et al. 2016).
-/// Throws Error unless 0 <= p < 1. Agrees with torchvision's StochasticDepth of mode "row".
+/// Throws Error unless 0 <= p <= 1. Agrees with torchvision's StochasticDepth of mode "row".
 struct StochasticDepth : Module {
   double p;
 
   explicit StochasticDepth(double p) : p(p) {
-    require(p >= 0 && p < 1, "StochasticDepth: the probability is ", p);
+    require(p >= 0 && p <= 1, "StochasticDepth: the probability is ", p);
   }
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override { return concat("p=", p, ", mode=row"); }

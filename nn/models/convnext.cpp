@@ -23,24 +23,24 @@ struct Permute : Module {
 
 }  // namespace
 
-ConvNextBlock::ConvNextBlock(std::int64_t dim, double scale, double stochastic_depth_prob)
+ConvNeXtBlock::ConvNeXtBlock(std::int64_t dim, double scale, double stochastic_depth_prob)
     : layer_scale(full({dim, 1, 1}, scale).requires_grad_()),
       block(Conv2d(dim, dim, 7, {.padding = 3, .groups = dim}), Permute({0, 2, 3, 1}),
             LayerNorm({dim}, {.eps = 1e-6}), Linear(dim, 4 * dim), GELU(), Linear(4 * dim, dim),
             Permute({0, 3, 1, 2})),
       stochastic_depth(stochastic_depth_prob) {}
 
-Tensor ConvNextBlock::forward(const Tensor& x) {
+Tensor ConvNeXtBlock::forward(const Tensor& x) {
   return stochastic_depth(layer_scale * block(x)) + x;
 }
 
-void ConvNextBlock::visit(Visitor& v) {
+void ConvNeXtBlock::visit(Visitor& v) {
   v.parameter("layer_scale", layer_scale);
   v.child("block", block);
   v.child("stochastic_depth", stochastic_depth);
 }
 
-ConvNext::ConvNext(const ConvNextOptions& options) {
+ConvNeXt::ConvNeXt(const ConvNeXtOptions& options) {
   const LayerNormOptions norm{.eps = 1e-6};
   std::int64_t all = 0, block = 0;
   for (const std::int64_t blocks : options.blocks) all += blocks;
@@ -50,7 +50,7 @@ ConvNext::ConvNext(const ConvNextOptions& options) {
     const std::int64_t dim = options.channels[stage];
     Sequential blocks;
     for (std::int64_t i = 0; i < options.blocks[stage]; ++i, ++block)
-      blocks.push_back(ConvNextBlock(dim, options.layer_scale,
+      blocks.push_back(ConvNeXtBlock(dim, options.layer_scale,
                                      options.stochastic_depth_prob * static_cast<double>(block) /
                                          (static_cast<double>(all) - 1)));
     features.push_back(std::move(blocks));
@@ -70,11 +70,11 @@ ConvNext::ConvNext(const ConvNextOptions& options) {
   });
 }
 
-Tensor ConvNext::forward(const Tensor& x) {
+Tensor ConvNeXt::forward(const Tensor& x) {
   return classifier(adaptive_avg_pool2d(features(x), 1));
 }
 
-void ConvNext::visit(Visitor& v) {
+void ConvNeXt::visit(Visitor& v) {
   v.child("features", features);
   v.child("classifier", classifier);
 }

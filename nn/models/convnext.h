@@ -12,7 +12,7 @@
 namespace rondo::nn {
 
 /// The defaults are ConvNeXt-T.
-struct ConvNextOptions {
+struct ConvNeXtOptions {
   std::int64_t num_classes = 1000;
   std::int64_t in_channels = 3;
   std::array<std::int64_t, 4> channels = {96, 192, 384, 768};
@@ -22,22 +22,22 @@ struct ConvNextOptions {
 };
 
 /// x (N, in_channels, H, W), H and W at least 32, to logits (N, num_classes).
-struct ConvNext : Module {
+struct ConvNeXt : Module {
   Sequential features, classifier;
 
-  explicit ConvNext(const ConvNextOptions& options = {});
+  explicit ConvNeXt(const ConvNeXtOptions& options = {});
   Tensor forward(const Tensor& x) override;
   void visit(Visitor& v) override;
 };
 
 /// y = x + layer_scale block(x), dropped at random for whole samples. block: a 7x7 filter of each
 /// channel, and pixel by pixel a layer norm, a linear layer to 4 dim, GELU, a linear layer to dim.
-struct ConvNextBlock : Module {
+struct ConvNeXtBlock : Module {
   Tensor layer_scale;  // (dim, 1, 1)
   Sequential block;
   StochasticDepth stochastic_depth;
 
-  ConvNextBlock(std::int64_t dim, double scale, double stochastic_depth_prob);
+  ConvNeXtBlock(std::int64_t dim, double scale, double stochastic_depth_prob);
   Tensor forward(const Tensor& x) override;
   void visit(Visitor& v) override;
 };

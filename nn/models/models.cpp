@@ -34,7 +34,7 @@ AnyModule make_model(std::string_view name, const ModelOptions& options) {
   const std::int64_t num_classes = options.num_classes, in_channels = options.in_channels;
   if (name == "mlp") return Mlp({.in_features = options.in_features, .num_classes = num_classes});
   if (name.starts_with("vgg"))
-    return Vgg({.depth = std::stoll(std::string(name.substr(3))),
+    return VGG({.depth = std::stoll(std::string(name.substr(3))),
                 .batch_norm = name.ends_with("_bn"),
                 .num_classes = num_classes,
                 .in_channels = in_channels});
@@ -43,7 +43,7 @@ AnyModule make_model(std::string_view name, const ModelOptions& options) {
   if (name == "efficientnet_b0")
     return EfficientNet({.num_classes = num_classes, .in_channels = in_channels});
   if (name == "convnext_tiny")
-    return ConvNext({.num_classes = num_classes, .in_channels = in_channels});
+    return ConvNeXt({.num_classes = num_classes, .in_channels = in_channels});
   if (name == "densenet121")
     return DenseNet({.num_classes = num_classes, .in_channels = in_channels});
   if (name == "vit_b_16")

@@ -27,13 +27,13 @@ std::array<int, 5> convolutions_of(std::int64_t depth) {
     case 19:
       return {2, 2, 4, 4, 4};
     default:
-      throw Error(concat("Vgg: depth ", depth, " is not one of 11, 13, 16, 19"));
+      throw Error(concat("VGG: depth ", depth, " is not one of 11, 13, 16, 19"));
   }
 }
 
 }  // namespace
 
-Vgg::Vgg(const VggOptions& options) {
+VGG::VGG(const VGGOptions& options) {
   const auto scaled = [&](std::int64_t width) {
     return static_cast<std::int64_t>(static_cast<double>(width) * options.width);
   };
@@ -65,9 +65,9 @@ Vgg::Vgg(const VggOptions& options) {
   });
 }
 
-Tensor Vgg::forward(const Tensor& x) { return classifier(flatten(avgpool(features(x)), 1)); }
+Tensor VGG::forward(const Tensor& x) { return classifier(flatten(avgpool(features(x)), 1)); }
 
-void Vgg::visit(Visitor& v) {
+void VGG::visit(Visitor& v) {
   v.child("features", features);
   v.child("avgpool", avgpool);
   v.child("classifier", classifier);

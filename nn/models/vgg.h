@@ -11,7 +11,7 @@
 
 namespace rondo::nn {
 
-struct VggOptions {
+struct VGGOptions {
   std::int64_t depth = 16;
   bool batch_norm = false;  // after each convolution (torchvision's vgg16_bn)
   std::int64_t num_classes = 1000;
@@ -22,12 +22,12 @@ struct VggOptions {
 
 /// x (N, in_channels, H, W), H and W at least 32, to logits (N, num_classes). Throws Error if depth
 /// is not in the table above.
-struct Vgg : Module {
+struct VGG : Module {
   Sequential features;
   AdaptiveAvgPool2d avgpool{7};
   Sequential classifier;
 
-  explicit Vgg(const VggOptions& options = {});
+  explicit VGG(const VGGOptions& options = {});
   Tensor forward(const Tensor& x) override;
   void visit(Visitor& v) override;
 };

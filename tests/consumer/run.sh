@@ -24,7 +24,7 @@ cmake --build "$scratch/build"
 
 # A project without CMake.
 if command -v pkg-config >/dev/null; then
-  flags=$(PKG_CONFIG_PATH=$(dirname "$(find "$scratch/prefix" -name rondo.pc)") pkg-config --cflags --libs --static rondo)
+  flags=$(PKG_CONFIG_PATH=$(dirname "$(find "$scratch/prefix" -name rondo.pc)") pkg-config --cflags --libs rondo)
   # shellcheck disable=SC2086 # a list of flags
   "$cxx" -std=c++20 "$here/io_alone.cpp" $flags -Wl,-rpath,"$scratch/prefix/lib" -o "$scratch/without_cmake"
   (cd "$scratch" && ./without_cmake)

@@ -153,7 +153,7 @@ TEST(Hooks, RunWhenAModuleIsCalledInAnyWay) {
   nn::LSTM lstm(4, 5);
   lstm.register_forward_hook([&](nn::Module&, const Tensors& inputs, const Tensors& outputs) {
     ++calls;
-    EXPECT_EQ(inputs.size(), 3u);   // x, h, c
+    EXPECT_EQ(inputs.size(), 4u);   // x, h, c, lengths
     EXPECT_EQ(outputs.size(), 3u);  // output, h, c
     Tensors doubled = outputs;
     doubled[1] = doubled[1] * 2.0;

@@ -74,10 +74,10 @@ void expect_agrees(const std::string& name, Module&& model, const Dims& shape) {
 TEST(Zoo, VggAgreesWithTorchvision) {
   expect_agrees(
       "vgg11_bn",
-      Vgg({.depth = 11, .batch_norm = true, .num_classes = 7, .dropout = 0, .width = 1.0 / 16}),
+      VGG({.depth = 11, .batch_norm = true, .num_classes = 7, .dropout = 0, .width = 1.0 / 16}),
       {2, 3, 64, 64});
-  expect_agrees("vgg16", Vgg({.num_classes = 7, .dropout = 0, .width = 1.0 / 16}), {1, 3, 32, 32});
-  EXPECT_ERROR(Vgg({.depth = 12}), Error, "Vgg: depth 12 is not one of 11, 13, 16, 19");
+  expect_agrees("vgg16", VGG({.num_classes = 7, .dropout = 0, .width = 1.0 / 16}), {1, 3, 32, 32});
+  EXPECT_ERROR(VGG({.depth = 12}), Error, "VGG: depth 12 is not one of 11, 13, 16, 19");
 }
 
 TEST(Zoo, MobileNetV2AgreesWithTorchvision) {
@@ -97,7 +97,7 @@ TEST(Zoo, EfficientNetAgreesWithTorchvision) {
 
 TEST(Zoo, ConvNextAgreesWithTorchvision) {
   expect_agrees("convnext",
-                ConvNext({.num_classes = 7,
+                ConvNeXt({.num_classes = 7,
                           .channels = {8, 16, 24, 32},
                           .blocks = {1, 1, 2, 1},
                           .stochastic_depth_prob = 0}),
@@ -157,7 +157,7 @@ TEST(Zoo, StochasticDepthDropsWholeSamples) {
   EXPECT_NEAR(y.mean().item<double>(), 1, 5 * 0.007 / 0.75);
   layer.eval();
   EXPECT_TRUE(identical(layer(ones({2, 2})), ones({2, 2})));
-  EXPECT_ERROR(StochasticDepth(1), Error, "StochasticDepth: the probability is 1");
+  EXPECT_ERROR(StochasticDepth(1.5), Error, "StochasticDepth: the probability is 1.5");
 }
 
 TEST(Zoo, GradCheckpointingIsForTheResNets) {

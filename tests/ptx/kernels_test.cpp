@@ -134,7 +134,8 @@ TEST_F(PtxKernels, ElementwiseOpsOfPacks) {
   RONDO_UNARY_OPS(RONDO_ROW)
 #undef RONDO_ROW
 #define RONDO_ROW(name, ...) binary(BinaryOp::name);
-  RONDO_BINARY_OPS(RONDO_ROW)
+  RONDO_BINARY_OPS_OF_ALL(RONDO_ROW)
+  RONDO_BINARY_OPS_OF_FLOATS(RONDO_ROW)
 #undef RONDO_ROW
 }
 

@@ -116,7 +116,7 @@ void shape_rows(std::vector<Op>& rows) {
                   .f =
                       [](X x) {
                         Tensors all = broadcast_tensors(x);
-                        return Tensors{square(all[0]), square(all[1])};
+                        return Tensors{cat({square(all[0]), square(all[1])})};
                       },
                   .length = 4});
   row("swapaxes", matrix, [](T x) { return swapaxes(x, 0, 1); });

@@ -244,10 +244,10 @@ TEST(DataParallel, NcclBroadcastsAndSums) {
     test::nccl_calls("broadcast");
     test::nccl_calls("reduce");
     const Result got = trained(parallel, Device::cpu(), rows);
-    // Five parameters on three GPUs in three steps; with fewer rows than devices, parameters are
+    // Six parameters on three GPUs in three steps; with fewer rows than devices, parameters are
     // copied.
-    EXPECT_EQ(test::nccl_calls("broadcast"), rows < 3 ? 0 : 45);
-    EXPECT_EQ(test::nccl_calls("reduce"), rows < 3 ? 0 : 45);
+    EXPECT_EQ(test::nccl_calls("broadcast"), rows < 3 ? 0 : 54);
+    EXPECT_EQ(test::nccl_calls("reduce"), rows < 3 ? 0 : 54);
     EXPECT_TRUE(test::all_close(got.output.to(Device::cpu()), want.output, 1e-12)) << rows;
     for (std::size_t i = 0; i < want.parameters.size(); ++i)
       EXPECT_TRUE(test::all_close(got.parameters[i].to(Device::cpu()), want.parameters[i], 1e-12))

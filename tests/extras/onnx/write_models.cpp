@@ -155,13 +155,13 @@ void write_networks(Writer& write, bool all) {
   nn::AnyModule frozen = nn::make_model("resnet20");
   frozen.requires_grad_(false);
   write("resnet20_frozen", frozen, picture);
-  write("vgg11_bn", nn::Vgg({.depth = 11, .batch_norm = true, .num_classes = 7, .width = 0.0625}),
+  write("vgg11_bn", nn::VGG({.depth = 11, .batch_norm = true, .num_classes = 7, .width = 0.0625}),
         picture);
   write("mobilenet_v2", nn::MobileNetV2({.num_classes = 7, .width_mult = 0.25}), picture);
   write("efficientnet", nn::EfficientNet({.num_classes = 7, .width_mult = 0.25, .depth_mult = 0.5}),
         picture);
   write("convnext",
-        nn::ConvNext({.num_classes = 7,
+        nn::ConvNeXt({.num_classes = 7,
                       .channels = {8, 16, 24, 32},
                       .blocks = {1, 1, 2, 1},
                       .layer_scale = 1}),
