@@ -14,7 +14,7 @@ html_title = "rondo"
 extensions = ["myst_parser"]
 root_doc = "README"
 include_patterns = ["*.md", "docs/*.md", "docs/**/*.md", "dist/*.md", "dist/**/*.md", "extras/*.md",
-                    "extras/**/*.md", "examples/**/*.md", "bench/*.md"]
+                    "extras/**/*.md", "examples/**/*.md", "bench/*.md", "tests/ptx/*.md"]
 
 myst_heading_anchors = 3  # the anchors of a code host, such as CONTRIBUTING.md#an-optimizer
 suppress_warnings = [
@@ -61,7 +61,7 @@ NAVIGATION = {
     "Learn": ["docs/guide", "examples/ports"],
     "Look up": ["docs/reference", "docs/cluster"],
     "Understand": ["docs/architecture", "docs/decisions", "dist", "extras"],
-    "Change": ["CONTRIBUTING", "CHANGELOG", "SECURITY"],
+    "Change": ["CONTRIBUTING", "tests/ptx", "CHANGELOG", "SECURITY"],
     "Measurements": ["docs/results", "docs/journal", "docs/gpu", "bench/README"],
 }
 root = pathlib.Path(__file__).parent.parent

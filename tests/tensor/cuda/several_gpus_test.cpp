@@ -10,8 +10,8 @@
 #include "support/simulated_gpu.h"
 #include "tensor/creation.h"
 #include "tensor/cuda.h"
-#include "tensor/cuda_graph.h"
 #include "tensor/cuda/runtime.h"
+#include "tensor/cuda_graph.h"
 
 namespace rondo::cuda {
 namespace {
