@@ -122,11 +122,11 @@ void StagedCollectives::check(const Collective& c) const {
   host_.check(copy);
 }
 
-/// Whether MPI reads and writes the GPU's memory by itself. For dtypes that MPI does not know, the
-/// host computes in its own memory.
+/// Whether MPI reads and writes the GPU's memory by itself. Open MPI's non-blocking collectives
+/// crash on such memory, so only the blocking one does. For dtypes that MPI does not know, the host
+/// computes in its own memory.
 bool StagedCollectives::is_direct(const Collective& c) const {
-  return c.kind == Collective::Kind::all_reduce &&
-         (c.algorithm == AllReduce::mpi || c.algorithm == AllReduce::mpi_blocking) &&
+  return c.kind == Collective::Kind::all_reduce && c.algorithm == AllReduce::mpi_blocking &&
          host_.transport()->reaches_gpus() &&
          host_.transport()->has_native_all_reduce(c.x.dtype(), c.op);
 }
