@@ -135,7 +135,9 @@ function(rondo_library folder)
   if(isa_sources)
     foreach(isa ${rondo_isas})
       add_library(rondo_${name}_${isa} OBJECT ${isa_sources})
-      set_target_properties(rondo_${name}_${isa} PROPERTIES CXX_VISIBILITY_PRESET hidden)  # only table.cpp uses them
+      if(NOT RONDO_SANITIZE)  # only table.cpp uses them, and tests, which link a shared library only if it is sanitized
+        set_target_properties(rondo_${name}_${isa} PROPERTIES CXX_VISIBILITY_PRESET hidden)
+      endif()
       set(level ${rondo_kernel_flags})
       if(RONDO_SANITIZE AND isa STREQUAL "generic" AND NOT rondo_isas STREQUAL "generic")  # sanitized tests rarely run it
         set(level -O0)

@@ -30,6 +30,7 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFI
   -DBUILD_SHARED_LIBS=ON -DRONDO_TESTS=OFF -DRONDO_BENCH=OFF -DRONDO_EXAMPLES=ON -DRONDO_CUDA=OFF \
   -DRONDO_DEB_FILES="$files" -DCPACK_PACKAGE_DIRECTORY="$out"
 cmake --build "$build" -j "$(nproc)"
+tests/consumer/symbols.sh "$build/lib"
 
 rm -rf "$files"
 version=$(sed -n 's/^set(CPACK_PACKAGE_VERSION "\(.*\)")$/\1/p' "$build/CPackConfig.cmake")
