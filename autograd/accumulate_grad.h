@@ -19,7 +19,7 @@ struct AccumulateGrad final : Node {
   Tensor leaf;
   /// Which op and module used the leaf, if no `visit` shows the leaf (nn/shown.h); else empty.
   std::string unshown_in = {};
-  bool is_own = false;  // the outermost running module shows the leaf
+  bool is_own = false;  // whether the outermost running module shows the leaf
 };
 
 /// Called for each op on this thread that uses a leaf which is not `is_shown`. Null while no module
@@ -27,13 +27,13 @@ struct AccumulateGrad final : Node {
 using LeafWatch = void (*)(const Node& op, AccumulateGrad& leaf);
 extern thread_local constinit LeafWatch leaf_watch;
 
-/// A leaf with an `unshown_in`, to whose gradient a backward has added.
+/// A leaf that no `visit` shows and that got a gradient in a backward.
 struct UnshownLeaf {
   std::weak_ptr<TensorImpl> leaf;
   std::string used_in;
   bool is_own;
 };
-/// Returns the leaves that this thread's backwards have noted since the last call, each leaf once.
+/// The unshown leaves of this thread's backwards since the last call; each leaf once.
 std::vector<UnshownLeaf> take_unshown_leaves();
 
 }  // namespace rondo

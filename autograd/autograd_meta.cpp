@@ -214,8 +214,10 @@ HookHandle register_hook(const Tensor& x, AutogradMeta::GradHook hook) {
   });
 }
 
-HookHandle register_accumulate_hook(const Tensor& leaf, AutogradMeta::AccumulateHook hook) {
-  require<AutogradError>(leaf.is_leaf(), "register_accumulate_hook: the tensor is not a leaf");
+HookHandle register_post_accumulate_grad_hook(const Tensor& leaf,
+                                              AutogradMeta::AccumulateHook hook) {
+  require<AutogradError>(leaf.is_leaf(),
+                         "register_post_accumulate_grad_hook: the tensor is not a leaf");
   return add_hook(leaf, &AutogradMeta::accumulate_hooks, std::move(hook));
 }
 

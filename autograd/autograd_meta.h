@@ -67,7 +67,8 @@ class HookHandle {
 HookHandle register_hook(const Tensor& x, AutogradMeta::GradHook hook);
 /// Calls `hook(leaf)` each time a backward has finished adding into leaf.grad, on the thread that
 /// runs backward. DDP uses it to count how many gradients of a bucket are complete.
-HookHandle register_accumulate_hook(const Tensor& leaf, AutogradMeta::AccumulateHook hook);
+HookHandle register_post_accumulate_grad_hook(const Tensor& leaf,
+                                              AutogradMeta::AccumulateHook hook);
 /// Makes leaf.grad live in `slot` (same shape, dtype and device), from the first accumulation after
 /// the next zero_grad. An existing gradient stays where it is until then.
 void set_grad_slot(const Tensor& leaf, const Tensor& slot);

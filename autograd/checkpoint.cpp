@@ -159,9 +159,4 @@ Tensors checkpoint(std::function<Tensors(const Tensors&)> f, const Tensors& inpu
   return std::make_shared<CheckpointedPart>(std::move(f), inputs)->run(inputs);
 }
 
-Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x) {
-  return checkpoint([f = std::move(f)](const Tensors& inputs) { return Tensors{f(inputs[0])}; },
-                    Tensors{x})[0];
-}
-
 }  // namespace rondo

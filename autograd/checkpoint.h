@@ -3,7 +3,8 @@
 // not kept for backward; backward runs that part again. As torch.utils.checkpoint with
 // use_reentrant=False.
 //
-//   y = checkpoint([&](const Tensor& x) { return block(x); }, x);
+//   y = checkpoint(block, x);
+//   y = checkpoint([&](const Tensor& x, const Tensor& mask) { return block(x, mask); }, x, mask);
 //
 // Note [Checkpoints]
 // f runs as usual, and its ops are recorded as usual, so gradients, hooks and grad() see no
@@ -28,8 +29,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "autograd/each_tensor.h"
+#include "autograd/grad_mode.h"
 #include "tensor/tensor.h"
 
 namespace rondo {
@@ -38,7 +45,35 @@ namespace rondo {
 /// throws. backward also throws what f throws, and AutogradError if the second run differs from the
 /// first.
 Tensors checkpoint(std::function<Tensors(const Tensors&)> f, const Tensors& inputs);
-Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x);
+
+/// The same for any arguments and results (autograd/each_tensor.h). Backward uses a module where it
+/// is, and a copy of any other function.
+template <class F, class... Args>
+auto checkpoint(F&& f, const Args&... args) {
+  using Function = std::remove_cvref_t<F>;
+  using Result = std::decay_t<std::invoke_result_t<Function&, Args&...>>;
+  static_assert(!std::is_polymorphic_v<Function> || std::is_lvalue_reference_v<F>,
+                "checkpoint: the module must live until backward");
+  if (!GradMode::is_enabled()) return Result(f(args...));
+  // For backward, only inputs of the checkpoint hold tensors.
+  std::tuple<Args...> others(args...);
+  const Tensors inputs = tensors_of(others);
+  put_tensors(others, Tensors(inputs.size()));
+  using Held = std::conditional_t<std::is_polymorphic_v<Function>, Function&, Function>;
+  const auto result = std::make_shared<std::optional<Result>>();
+  checkpoint(std::function<Tensors(const Tensors&)>(
+                 [held = std::tuple<Held>(std::forward<F>(f)), others,
+                  first = std::weak_ptr(result)](const Tensors& tensors) mutable {
+                   std::tuple<Args...> now = others;
+                   put_tensors(now, tensors);
+                   Result found = std::apply(std::get<0>(held), now);
+                   Tensors outputs = tensors_of(found);
+                   if (const auto place = first.lock()) place->emplace(std::move(found));
+                   return outputs;
+                 }),
+             inputs);
+  return std::move(**result);
+}
 
 /// True while a checkpoint runs its function a second time. Code that counts or updates statistics
 /// must skip that run.

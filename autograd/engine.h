@@ -5,6 +5,8 @@
 // gradients will arrive (its dependencies). Then it repeatedly runs one of the nodes that have
 // received all their gradients: the one created last. So the program fixes the order, and all ranks
 // use the same order. A hook or a custom op may itself call backward (re-entrant).
+//
+// Read next: autograd/ops/conv.h, an op and its node.
 
 #include <cstdint>
 #include <functional>

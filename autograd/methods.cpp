@@ -11,6 +11,7 @@
 #include "autograd/ops/scatter.h"
 #include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/statistics.h"
 #include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
 
@@ -99,6 +100,12 @@ Tensor Tensor::index_fill(std::int64_t dim, const Tensor& index, Scalar value) c
   return rondo::index_fill(*this, dim, index, value);
 }
 Tensor Tensor::masked_select(const Tensor& mask) const { return rondo::masked_select(*this, mask); }
+Tensor Tensor::masked_scatter(const Tensor& mask, const Tensor& source) const {
+  return rondo::masked_scatter(*this, mask, source);
+}
+Tensor Tensor::take_along_dim(const Tensor& index, std::optional<std::int64_t> dim) const {
+  return rondo::take_along_dim(*this, index, dim);
+}
 Tensor Tensor::nonzero() const { return rondo::nonzero(*this); }
 Tensor Tensor::diagonal(std::int64_t offset, std::int64_t dim1, std::int64_t dim2) const {
   return rondo::diagonal(*this, offset, dim1, dim2);
@@ -121,6 +128,15 @@ Tensor Tensor::repeat_interleave(std::int64_t repeats, std::optional<std::int64_
 std::vector<Tensor> Tensor::unbind(std::int64_t dim) const { return rondo::unbind(*this, dim); }
 std::vector<Tensor> Tensor::split(std::int64_t size, std::int64_t dim) const {
   return rondo::split(*this, size, dim);
+}
+std::vector<Tensor> Tensor::split(const std::vector<std::int64_t>& sizes, std::int64_t dim) const {
+  return rondo::split(*this, sizes, dim);
+}
+std::vector<Tensor> Tensor::tensor_split(std::int64_t sections, std::int64_t dim) const {
+  return rondo::tensor_split(*this, sections, dim);
+}
+Tensor Tensor::unfold(std::int64_t dim, std::int64_t size, std::int64_t step) const {
+  return rondo::unfold(*this, dim, size, step);
 }
 std::vector<Tensor> Tensor::chunk(std::int64_t chunks, std::int64_t dim) const {
   return rondo::chunk(*this, chunks, dim);
@@ -193,6 +209,13 @@ Tensor Tensor::norm(const Dims& dims, bool keepdim) const {
 Tensor Tensor::logsumexp(const Dims& dims, bool keepdim) const {
   return rondo::logsumexp(*this, dims, keepdim);
 }
+Tensor Tensor::nansum(const Dims& dims, bool keepdim) const {
+  return rondo::nansum(*this, dims, keepdim);
+}
+Tensor Tensor::nanmean(const Dims& dims, bool keepdim) const {
+  return rondo::nanmean(*this, dims, keepdim);
+}
+Tensor Tensor::count_nonzero(const Dims& dims) const { return rondo::count_nonzero(*this, dims); }
 Tensor Tensor::cumsum(std::int64_t dim) const { return rondo::cumsum(*this, dim); }
 Tensor Tensor::cumprod(std::int64_t dim) const { return rondo::cumprod(*this, dim); }
 Tensor Tensor::logcumsumexp(std::int64_t dim) const { return rondo::logcumsumexp(*this, dim); }
@@ -200,8 +223,62 @@ ValuesAndIndices Tensor::cummax(std::int64_t dim) const { return rondo::cummax(*
 ValuesAndIndices Tensor::cummin(std::int64_t dim) const { return rondo::cummin(*this, dim); }
 
 Tensor Tensor::matmul(const Tensor& other) const { return rondo::matmul(*this, other); }
+Tensor Tensor::mm(const Tensor& other) const { return rondo::mm(*this, other); }
+Tensor Tensor::bmm(const Tensor& other) const { return rondo::bmm(*this, other); }
+Tensor Tensor::dot(const Tensor& other) const { return rondo::dot(*this, other); }
+Tensor Tensor::outer(const Tensor& other) const { return rondo::outer(*this, other); }
+Tensor Tensor::add(const Tensor& other, double alpha) const {
+  return rondo::add(*this, other, alpha);
+}
+Tensor Tensor::sub(const Tensor& other, double alpha) const {
+  return rondo::sub(*this, other, alpha);
+}
+Tensor Tensor::mul(const Tensor& other) const { return rondo::mul(*this, other); }
+Tensor Tensor::div(const Tensor& other) const { return rondo::div(*this, other); }
+Tensor Tensor::add(Scalar other) const { return rondo::add(*this, other); }
+Tensor Tensor::sub(Scalar other) const { return rondo::sub(*this, other); }
+Tensor Tensor::mul(Scalar other) const { return rondo::mul(*this, other); }
+Tensor Tensor::div(Scalar other) const { return rondo::div(*this, other); }
+Tensor Tensor::eq(const Tensor& other) const { return rondo::eq(*this, other); }
+Tensor Tensor::ne(const Tensor& other) const { return rondo::ne(*this, other); }
+Tensor Tensor::lt(const Tensor& other) const { return rondo::lt(*this, other); }
+Tensor Tensor::le(const Tensor& other) const { return rondo::le(*this, other); }
+Tensor Tensor::gt(const Tensor& other) const { return rondo::gt(*this, other); }
+Tensor Tensor::ge(const Tensor& other) const { return rondo::ge(*this, other); }
+Tensor Tensor::eq(Scalar other) const { return rondo::eq(*this, other); }
+Tensor Tensor::ne(Scalar other) const { return rondo::ne(*this, other); }
+Tensor Tensor::lt(Scalar other) const { return rondo::lt(*this, other); }
+Tensor Tensor::le(Scalar other) const { return rondo::le(*this, other); }
+Tensor Tensor::gt(Scalar other) const { return rondo::gt(*this, other); }
+Tensor Tensor::ge(Scalar other) const { return rondo::ge(*this, other); }
+Tensor Tensor::logical_and(const Tensor& other) const { return rondo::logical_and(*this, other); }
+Tensor Tensor::logical_or(const Tensor& other) const { return rondo::logical_or(*this, other); }
 Tensor Tensor::maximum(const Tensor& other) const { return rondo::maximum(*this, other); }
 Tensor Tensor::minimum(const Tensor& other) const { return rondo::minimum(*this, other); }
+Tensor Tensor::atan2(const Tensor& other) const { return rondo::atan2(*this, other); }
+Tensor Tensor::fmod(const Tensor& other) const { return rondo::fmod(*this, other); }
+Tensor Tensor::remainder(const Tensor& other) const { return rondo::remainder(*this, other); }
+Tensor Tensor::fmod(Scalar other) const { return rondo::fmod(*this, other); }
+Tensor Tensor::remainder(Scalar other) const { return rondo::remainder(*this, other); }
+Tensor Tensor::lerp(const Tensor& end, double weight) const {
+  return rondo::lerp(*this, end, weight);
+}
+Tensor Tensor::lerp(const Tensor& end, const Tensor& weight) const {
+  return rondo::lerp(*this, end, weight);
+}
+Tensor Tensor::addcmul(const Tensor& a, const Tensor& b, double value) const {
+  return rondo::addcmul(*this, a, b, {.value = value});
+}
+Tensor Tensor::addcdiv(const Tensor& a, const Tensor& b, double value) const {
+  return rondo::addcdiv(*this, a, b, {.value = value});
+}
+Tensor Tensor::where(const Tensor& condition, const Tensor& other) const {
+  return rondo::where(condition, *this, other);
+}
+Tensor Tensor::where(const Tensor& condition, Scalar other) const {
+  return rondo::where(condition, *this, other);
+}
+Tensor Tensor::pow(const Tensor& exponent) const { return rondo::pow(*this, exponent); }
 Tensor Tensor::pow(Scalar exponent) const { return rondo::pow(*this, exponent); }
 Tensor Tensor::exp() const { return rondo::exp(*this); }
 Tensor Tensor::neg() const { return rondo::neg(*this); }
@@ -222,6 +299,17 @@ Tensor Tensor::acosh() const { return rondo::acosh(*this); }
 Tensor Tensor::atanh() const { return rondo::atanh(*this); }
 Tensor Tensor::erf() const { return rondo::erf(*this); }
 Tensor Tensor::erfc() const { return rondo::erfc(*this); }
+Tensor Tensor::erfinv() const { return rondo::erfinv(*this); }
+Tensor Tensor::lgamma() const { return rondo::lgamma(*this); }
+Tensor Tensor::digamma() const { return rondo::digamma(*this); }
+Tensor Tensor::sinc() const { return rondo::sinc(*this); }
+Tensor Tensor::deg2rad() const { return rondo::deg2rad(*this); }
+Tensor Tensor::rad2deg() const { return rondo::rad2deg(*this); }
+Tensor Tensor::frac() const { return rondo::frac(*this); }
+Tensor Tensor::isposinf() const { return rondo::isposinf(*this); }
+Tensor Tensor::isneginf() const { return rondo::isneginf(*this); }
+Tensor Tensor::signbit() const { return rondo::signbit(*this); }
+Tensor Tensor::logit(std::optional<double> eps) const { return rondo::logit(*this, eps); }
 Tensor Tensor::trunc() const { return rondo::trunc(*this); }
 Tensor Tensor::logical_not() const { return rondo::logical_not(*this); }
 Tensor Tensor::isinf() const { return rondo::isinf(*this); }
@@ -238,9 +326,13 @@ Tensor Tensor::sign() const { return rondo::sign(*this); }
 Tensor Tensor::floor() const { return rondo::floor(*this); }
 Tensor Tensor::ceil() const { return rondo::ceil(*this); }
 Tensor Tensor::round() const { return rondo::round(*this); }
+Tensor Tensor::round(std::int64_t decimals) const { return rondo::round(*this, decimals); }
 Tensor Tensor::isnan() const { return rondo::isnan(*this); }
 Tensor Tensor::isfinite() const { return rondo::isfinite(*this); }
 Tensor Tensor::clamp(Scalar low, Scalar high) const { return rondo::clamp(*this, low, high); }
+Tensor Tensor::clamp(const Tensor& low, const Tensor& high) const {
+  return rondo::clamp(*this, low, high);
+}
 Tensor Tensor::clamp_min(Scalar low) const { return rondo::clamp_min(*this, low); }
 Tensor Tensor::clamp_max(Scalar high) const { return rondo::clamp_max(*this, high); }
 Tensor Tensor::softmax(std::int64_t dim) const { return rondo::softmax(*this, dim); }
@@ -250,29 +342,48 @@ Tensor Tensor::sigmoid() const { return rondo::sigmoid(*this); }
 Tensor Tensor::tanh() const { return rondo::tanh(*this); }
 
 // In place: each computes a new tensor and copies it.
+
+namespace {
+/// Throws DTypeError if x holds integers and the result is a float.
+const Tensor& overwrite(const Tensor& x, const char* op, const Tensor& result) {
+  require<DTypeError>(is_floating(x.dtype()) || !is_floating(result.dtype()), op, ": a result of ",
+                      result.dtype(), " does not fit into a tensor of ", x.dtype());
+  return x.copy_(result);
+}
+}  // namespace
+
 const Tensor& Tensor::clamp_(Scalar low, Scalar high) const {
-  return copy_(rondo::clamp(*this, low, high));
+  return overwrite(*this, "clamp_", rondo::clamp(*this, low, high));
 }
-const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
-  return copy_(rondo::masked_fill(*this, mask, value));
+const Tensor& Tensor::clamp_min_(Scalar low) const {
+  return overwrite(*this, "clamp_min_", rondo::clamp_min(*this, low));
 }
-const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
-  return copy_(rondo::scatter(*this, dim, index, src));
+const Tensor& Tensor::clamp_max_(Scalar high) const {
+  return overwrite(*this, "clamp_max_", rondo::clamp_max(*this, high));
 }
-const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, Scalar value) const {
-  return copy_(rondo::scatter(*this, dim, index, value));
+const Tensor& Tensor::abs_() const { return overwrite(*this, "abs_", rondo::abs(*this)); }
+const Tensor& Tensor::neg_() const { return overwrite(*this, "neg_", rondo::neg(*this)); }
+const Tensor& Tensor::exp_() const { return overwrite(*this, "exp_", rondo::exp(*this)); }
+const Tensor& Tensor::log_() const { return overwrite(*this, "log_", rondo::log(*this)); }
+const Tensor& Tensor::sqrt_() const { return overwrite(*this, "sqrt_", rondo::sqrt(*this)); }
+const Tensor& Tensor::relu_() const { return overwrite(*this, "relu_", rondo::relu(*this)); }
+const Tensor& Tensor::sigmoid_() const {
+  return overwrite(*this, "sigmoid_", rondo::sigmoid(*this));
 }
-const Tensor& Tensor::scatter_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
-  return copy_(rondo::scatter_add(*this, dim, index, src));
+const Tensor& Tensor::tanh_() const { return overwrite(*this, "tanh_", rondo::tanh(*this)); }
+const Tensor& Tensor::floor_() const { return overwrite(*this, "floor_", rondo::floor(*this)); }
+const Tensor& Tensor::round_() const { return overwrite(*this, "round_", rondo::round(*this)); }
+const Tensor& Tensor::pow_(Scalar exponent) const {
+  return overwrite(*this, "pow_", rondo::pow(*this, exponent));
 }
-const Tensor& Tensor::index_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
-  return copy_(rondo::index_add(*this, dim, index, src));
+const Tensor& Tensor::lerp_(const Tensor& end, double weight) const {
+  return overwrite(*this, "lerp_", rondo::lerp(*this, end, weight));
 }
-const Tensor& Tensor::index_copy_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
-  return copy_(rondo::index_copy(*this, dim, index, src));
+const Tensor& Tensor::addcmul_(const Tensor& a, const Tensor& b, double value) const {
+  return overwrite(*this, "addcmul_", addcmul(a, b, value));
 }
-const Tensor& Tensor::index_fill_(std::int64_t dim, const Tensor& index, Scalar value) const {
-  return copy_(rondo::index_fill(*this, dim, index, value));
+const Tensor& Tensor::addcdiv_(const Tensor& a, const Tensor& b, double value) const {
+  return overwrite(*this, "addcdiv_", addcdiv(a, b, value));
 }
 
 }  // namespace rondo

@@ -6,7 +6,7 @@
 // order of creation (autograd/engine.h). A node is a named struct, not a closure, so that errors,
 // profiles and graph exports can print its name and read its attributes.
 //
-// Users write a differentiable op in the same way (docs/guide.md, "Your own op"):
+// Users write a differentiable op in the same way (docs/guide/12_own_op.md):
 //
 //   struct CubeBackward final : Node {
 //     SavedTensor x;
@@ -22,6 +22,8 @@
 //     Tensor y = no_grad([&] { return x * x * x; });
 //     return record<CubeBackward>({x}, y, x);
 //   }
+//
+// Read next: autograd/engine.h.
 
 #include <functional>
 #include <memory>

@@ -39,7 +39,7 @@ if(RONDO_TESTS)
 endif()
 
 # Options that are AUTO, ON or OFF. Other spellings (0, no, off; 1, yes, TRUE) become ON or OFF here.
-foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_LAPACK RONDO_IMAGES RONDO_PROTOBUF)
+foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_LAPACK RONDO_FFT RONDO_HDF5 RONDO_IMAGES RONDO_PROTOBUF RONDO_ICU)
   if(NOT ${optional} STREQUAL "AUTO")
     if(${optional})
       set(${optional} ON)
@@ -112,6 +112,35 @@ if(NOT RONDO_LAPACK STREQUAL "OFF")
   endif()
 endif()
 
+# HDF5: its C interface, without MPI.
+set(rondo_has_hdf5 OFF)
+if(NOT RONDO_HDF5 STREQUAL "OFF")
+  find_path(RONDO_HDF5_INCLUDE_DIR hdf5.h PATH_SUFFIXES hdf5/serial)
+  find_library(RONDO_HDF5_LIBRARY NAMES hdf5_serial hdf5)
+  mark_as_advanced(RONDO_HDF5_INCLUDE_DIR RONDO_HDF5_LIBRARY)
+  if(RONDO_HDF5_INCLUDE_DIR AND RONDO_HDF5_LIBRARY)
+    set(rondo_has_hdf5 ON)
+    set_property(GLOBAL APPEND PROPERTY rondo_found "HDF5")
+  elseif(RONDO_HDF5 STREQUAL "ON")
+    message(FATAL_ERROR "RONDO_HDF5=ON, but libhdf5 was not found. On Debian and Ubuntu: apt-get install libhdf5-dev "
+                        "(scripts/setup.sh installs all missing packages)")
+  endif()
+endif()
+
+# KISS FFT: its header of templates, which no library belongs to.
+set(rondo_has_fft OFF)
+if(NOT RONDO_FFT STREQUAL "OFF")
+  find_path(RONDO_KISSFFT_INCLUDE_DIR kissfft.hh PATH_SUFFIXES kissfft)
+  mark_as_advanced(RONDO_KISSFFT_INCLUDE_DIR)
+  if(RONDO_KISSFFT_INCLUDE_DIR)
+    set(rondo_has_fft ON)
+    set_property(GLOBAL APPEND PROPERTY rondo_found "KISS FFT")
+  elseif(RONDO_FFT STREQUAL "ON")
+    message(FATAL_ERROR "RONDO_FFT=ON, but KISS FFT (kissfft.hh) was not found. On Debian and Ubuntu: apt-get install "
+                        "libkissfft-dev (scripts/setup.sh installs all missing packages)")
+  endif()
+endif()
+
 # Images: both decoders or none, so that a folder of images is either readable or not.
 set(rondo_has_images OFF)
 if(NOT RONDO_IMAGES STREQUAL "OFF")
@@ -123,6 +152,19 @@ if(NOT RONDO_IMAGES STREQUAL "OFF")
   elseif(RONDO_IMAGES STREQUAL "ON")
     message(FATAL_ERROR "RONDO_IMAGES=ON, but libjpeg or libpng was not found. On Debian and Ubuntu: apt-get install "
                         "libjpeg-dev libpng-dev (scripts/setup.sh installs all missing packages)")
+  endif()
+endif()
+
+# ICU: properties of characters, and regular expressions, for tokenizers.
+set(rondo_has_icu OFF)
+if(NOT RONDO_ICU STREQUAL "OFF")
+  find_package(ICU QUIET COMPONENTS uc i18n)
+  if(ICU_FOUND)
+    set(rondo_has_icu ON)
+    set_property(GLOBAL APPEND PROPERTY rondo_found "ICU ${ICU_VERSION}")
+  elseif(RONDO_ICU STREQUAL "ON")
+    message(FATAL_ERROR "RONDO_ICU=ON, but ICU was not found. On Debian and Ubuntu: apt-get install libicu-dev "
+                        "(scripts/setup.sh installs all missing packages)")
   endif()
 endif()
 

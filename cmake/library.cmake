@@ -75,7 +75,7 @@ function(rondo_library folder)
     set_target_properties(rondo_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
   set(headers_of autograd)
-  if(folder MATCHES "^(io|train|extras/(torch_files|onnx|tensorboard|report|hub))$")  # files and reports, not arithmetic: a third less to compile
+  if(folder MATCHES "^(io|train|extras/(torch_files|hdf5|onnx|tensorboard|report|hub|text))$")  # files and reports, not arithmetic: a third less to compile
     target_compile_options(rondo_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
     set(headers_of io)
   elseif(folder STREQUAL "tensor")
@@ -95,8 +95,11 @@ function(rondo_library folder)
   endif()
   target_link_libraries(rondo_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE}
                                         PRIVATE $<BUILD_INTERFACE:rondo_hardened>)
-  target_link_options(rondo_${name} PRIVATE ${rondo_sealed})
-  set_target_properties(rondo_${name} PROPERTIES VERSION ${PROJECT_VERSION}
+  # A shared library shows no symbols of other libraries: neither of static ones, such as CUDA's runtime, nor of templates.
+  target_link_options(rondo_${name} PRIVATE ${rondo_sealed} LINKER:--exclude-libs,ALL
+                                            LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/symbols.map)
+  set_target_properties(rondo_${name} PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/symbols.map
+                                                   VERSION ${PROJECT_VERSION}
                                                    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                                                    INSTALL_RPATH $ORIGIN
                                                    DEFINE_SYMBOL ""  # equal macros, for the shared precompiled header
@@ -116,6 +119,7 @@ function(rondo_library folder)
     list(JOIN rondo_host_flags "," host_flags)
     target_compile_options(rondo_${name} PRIVATE
       $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr -Xcompiler=${host_flags}
+                                 $<$<BOOL:${RONDO_TESTS}>:--no-compress>  # tests/ptx reads the PTX in the objects
                                  $<$<BOOL:${RONDO_WERROR}>:--Werror=all-warnings>>)
   endif()
   if(rondo_has_nccl AND nccl_sources)
@@ -131,6 +135,9 @@ function(rondo_library folder)
   if(isa_sources)
     foreach(isa ${rondo_isas})
       add_library(rondo_${name}_${isa} OBJECT ${isa_sources})
+      if(NOT RONDO_SANITIZE)  # only table.cpp uses them, and tests, which link a shared library only if it is sanitized
+        set_target_properties(rondo_${name}_${isa} PROPERTIES CXX_VISIBILITY_PRESET hidden)
+      endif()
       set(level ${rondo_kernel_flags})
       if(RONDO_SANITIZE AND isa STREQUAL "generic" AND NOT rondo_isas STREQUAL "generic")  # sanitized tests rarely run it
         set(level -O0)

@@ -26,22 +26,6 @@ struct Form {
   std::vector<std::string> names;  // used if that file is missing
 };
 
-/// The names of the classes, one per line.
-std::vector<std::string> read_names(const fs::path& file,
-                                    const std::vector<std::string>& fallback) {
-  if (!fs::exists(file)) return fallback;
-  std::ifstream in(file);
-  require<IoError>(in.good(), file.string(), ": cannot be read");
-  std::vector<std::string> names;
-  for (std::string line; std::getline(in, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (!line.empty()) names.push_back(line);
-  }
-  require<IoError>(names.size() == fallback.size(), file.string(), ": ", names.size(),
-                   " names of classes, but there are ", fallback.size(), " classes");
-  return names;
-}
-
 /// Throws unless the file's size is that of `form.records` whole records.
 void check_size(const fs::path& file, const Form& form) {
   const std::int64_t record = form.label_bytes + image_bytes, bytes = size_of_file(file);
@@ -99,7 +83,7 @@ std::shared_ptr<ImageDataset> load(const fs::path& dir, const Form& form,
     done += count;
   }
   return std::make_shared<ImageDataset>(std::move(images), std::move(labels),
-                                        read_names(folder / form.names_file, form.names));
+                                        read_class_names(folder / form.names_file, form.names));
 }
 
 /// "0", "1", …

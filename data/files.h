@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "tensor/error.h"
 
@@ -19,6 +21,11 @@ inline std::int64_t size_of_file(const std::filesystem::path& file) {
   require<IoError>(!error, file.string(), ": ", error.message());
   return static_cast<std::int64_t>(bytes);
 }
+
+/// The names of classes, one per line; `fallback` if the file does not exist. Throws IoError for
+/// another number of names.
+std::vector<std::string> read_class_names(const std::filesystem::path& file,
+                                          const std::vector<std::string>& fallback);
 
 /// Creates a folder and its parents. Throws IoError naming the folder and the reason.
 inline void make_folder(const std::filesystem::path& folder) {

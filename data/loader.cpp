@@ -35,6 +35,20 @@ class StreamEpochs final : public BatchSource {
   EpochCounter epoch_;
 };
 
+void require_defined(const Batch& batch) {
+  require(batch.input.defined() && batch.target.defined(), "the ",
+          batch.input.defined() ? "target" : "input",
+          " is undefined; a batch needs an input and a target");
+}
+
+void require_rows(const Batch& batch, std::int64_t samples) {
+  for (const Tensor* part : {&batch.input, &batch.target}) {
+    require<ShapeError>(part->dim() > 0 && part->size(0) == samples, "the data set returned ",
+                        part == &batch.input ? "an input" : "a target", " of shape ", part->shape(),
+                        " for ", samples, " samples, but it must have a row for each");
+  }
+}
+
 /// Whether the loader itself has to choose an order or a share.
 bool has_order(const DataLoaderOptions& options) {
   return options.shuffle || options.seed || options.rank != 0 || options.world_size != 1;
@@ -91,6 +105,15 @@ Transform for_each_sample(std::function<Sample(Sample)> f) {
     for (Sample& sample : samples) sample = f(std::move(sample));
     return default_collate(samples, context.indices);
   });
+}
+
+Transform compose(std::vector<Transform> transforms) {
+  for (const Transform& transform : transforms)
+    require(transform != nullptr, "compose: one of the transforms is empty");
+  return [transforms = std::move(transforms)](Batch batch, const BatchContext& context) -> Batch {
+    for (const Transform& transform : transforms) batch = transform(std::move(batch), context);
+    return batch;
+  };
 }
 
 /// The state of one loop. Batches [handed_, claimed_) are being made or wait in their slots;
@@ -282,13 +305,13 @@ class DataLoader::Iterator::Run {
         made.batch = collate_ ? collate_(dataset_->get_samples(draw, made.indices))
                               : dataset_->get_epoch_batch(draw, made.indices);
       made.samples.clear();
+      require_defined(made.batch);
+      if (!collate_) require_rows(made.batch, std::ssize(made.indices));
       if (transform_) {
         made.batch = transform_(std::move(made.batch),
                                 {.indices = made.indices, .draw = draw, .batch = batch});
+        require_defined(made.batch);
       }
-      require(made.batch.input.defined() && made.batch.target.defined(), "the ",
-              made.batch.input.defined() ? "target" : "input",
-              " is undefined; a batch needs an input and a target");
     } catch (...) {
       made.error = name_batch(batch);
     }

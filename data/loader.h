@@ -12,7 +12,7 @@
 // tensors then share memory, and C++ has no interpreter lock. Inside workers OpenMP uses one
 // thread, so that a parallel kernel in a user's transform does not compete with training for cores.
 //
-// Read next: data/transforms.h.
+// Read next: train/fit.h, the loop; about data: data/transforms.h.
 
 #include <cstdint>
 #include <functional>
@@ -53,6 +53,9 @@ class Transform : public std::function<Batch(Batch, const BatchContext&)> {
 /// The transform that applies `f` to each sample of a batch and stacks the results, which may have
 /// another shape or dtype than the samples. Throws as default_collate does.
 Transform for_each_sample(std::function<Sample(Sample)> f);
+
+/// Applies one transform after the other (torchvision's Compose). Throws Error for an empty one.
+Transform compose(std::vector<Transform> transforms);
 
 /// PyTorch's names and defaults.
 struct DataLoaderOptions {

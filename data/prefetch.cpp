@@ -26,7 +26,11 @@ class DeviceBatches::Iterator::Lane {
 
   /// The places' memory returns to the stream, so the stream must wait for their last use.
   ~Lane() {
-    for (Place& place : places_) place.read.block(stream_);
+    try {
+      for (Place& place : places_) place.read.block(stream_);
+    } catch (const CudaError&) {
+      // The device is lost, and every call fails: nothing will use the memory again.
+    }
   }
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;

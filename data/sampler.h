@@ -24,6 +24,7 @@ using Indices = std::vector<std::int64_t>;
 inline constexpr std::uint64_t shuffle_streams = std::uint64_t{1} << 62;
 inline constexpr std::uint64_t augmentation_streams = std::uint64_t{2} << 62;
 inline constexpr std::uint64_t picture_streams = std::uint64_t{3} << 62;
+inline constexpr std::uint64_t mix_streams = augmentation_streams + (std::uint64_t{1} << 61);
 
 /// The epoch that a loop runs over: 0, 1, … for successive loops, unless the caller sets it.
 class EpochCounter {

@@ -59,12 +59,12 @@ struct Settings {
   rd::Device device;
 };
 
-/// The contents of a file, or of all .md files of a folder.
+/// The contents of a file, or of all .md files of a folder and of those below it.
 std::string read(const std::filesystem::path& path) {
   std::vector<std::filesystem::path> files = {path};
   if (std::filesystem::is_directory(path)) {
     files.clear();
-    for (const auto& entry : std::filesystem::directory_iterator(path))
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path))
       if (entry.path().extension() == ".md") files.push_back(entry.path());
     std::sort(files.begin(), files.end());
   }

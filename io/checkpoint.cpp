@@ -17,7 +17,7 @@ using nlohmann::json;
 constexpr const char* description_key = "rondo.checkpoint";
 constexpr std::int64_t format_version = 1;
 constexpr std::string_view model_prefix = "model.", optimizer_prefix = "optimizer.",
-                           communication_prefix = "communication.";
+                           communication_prefix = "communication.", ema_prefix = "ema.";
 constexpr int max_depth = 16;  // of nested schedules
 
 // ---- To and from JSON
@@ -214,6 +214,8 @@ void distribute(nn::StateDict&& tensors, Checkpoint& c, const std::string& path)
       c.optimizer->tensors.push_back({name.substr(optimizer_prefix.size()), tensor});
     } else if (name.starts_with(communication_prefix)) {
       c.communication.push_back({name.substr(communication_prefix.size()), tensor});
+    } else if (name.starts_with(ema_prefix)) {
+      c.ema.push_back({name.substr(ema_prefix.size()), tensor});
     } else {
       throw IoError(concat(path, " is not a valid checkpoint: the tensor \"", name,
                            "\" belongs neither to the model nor to its optimizer"));
@@ -235,6 +237,8 @@ void save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   }
   for (const auto& [name, tensor] : checkpoint.communication)
     tensors.push_back({std::string(communication_prefix) + name, tensor});
+  for (const auto& [name, tensor] : checkpoint.ema)
+    tensors.push_back({std::string(ema_prefix) + name, tensor});
   std::string description;
   try {
     description = describe(checkpoint).dump();

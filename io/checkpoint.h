@@ -5,11 +5,14 @@
 //
 //   model.<name>                 parameters and buffers
 //   optimizer.<number>.<name>    optim::OptimizerState
+//   ema.<name>                   averages of parameters, if there are any
 //   metadata "rondo.checkpoint"  everything that is not a tensor, as JSON, with a format version
 //
 // The file is written atomically (io/atomic_file.h) and has a checksum over every byte (Note [The
 // checksum of a file]). A reader gets exactly what was saved, or an error that names the damaged
 // file.
+//
+// Read next: dist/data_parallel/ddp.h.
 
 #include <cstdint>
 #include <map>
@@ -34,6 +37,7 @@ struct Checkpoint {
   std::optional<optim::OptimizerState> optimizer;
   std::optional<optim::ScheduleState> schedule;
   nn::StateDict communication;  // state of compressed or delayed communication, such as residuals
+  nn::StateDict ema;            // averages of parameters
 
   /// The position of the sampler: `step` batches of epoch `epoch` have been trained on.
   struct Position {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "io/atomic_file.h"
+
 namespace rondo::io {
 namespace {
 
@@ -73,6 +75,13 @@ std::string encode_png(const Tensor& image) {
       std::string{8, colour, 0, 0, 0};  // bits per channel; deflate, filters, no interlace
   return "\x89PNG\r\n\x1A\n" + chunk("IHDR", header) + chunk("IDAT", deflated(rows_of(image))) +
          chunk("IEND", "");
+}
+
+void write_png(const Tensor& image, const std::string& path) {
+  const std::string bytes = encode_png(image);
+  AtomicFile file(path);
+  file.write(bytes.data(), bytes.size());
+  file.commit();
 }
 
 }  // namespace rondo::io

@@ -14,5 +14,7 @@ namespace rondo::io {
 /// RGB, 8 bits per channel (like torchvision.io.encode_png). Throws ShapeError, DTypeError,
 /// DeviceError.
 std::string encode_png(const Tensor& image);
+/// Writes these bytes to a file, atomically (torchvision.io.write_png). Throws IoError.
+void write_png(const Tensor& image, const std::string& path);
 
 }  // namespace rondo::io

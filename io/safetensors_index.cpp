@@ -99,4 +99,17 @@ SafetensorsIndex parse_index(std::string_view text, const std::string& file) {
   return std::move(reader.index);
 }
 
+std::string index_text(const SafetensorsIndex& index) {
+  nlohmann::ordered_json all = {{"metadata", nlohmann::ordered_json::object()},
+                                {"weight_map", nlohmann::ordered_json::object()}};
+  for (const auto& [key, value] : index.metadata) {
+    if (key == "total_size")
+      all["metadata"][key] = std::stoll(value);
+    else
+      all["metadata"][key] = value;
+  }
+  for (const auto& [tensor, file] : index.shard_of) all["weight_map"][tensor] = file;
+  return all.dump(2) + "\n";
+}
+
 }  // namespace rondo::io::detail

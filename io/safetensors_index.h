@@ -22,4 +22,7 @@ struct SafetensorsIndex {
 /// twice, or if the name of a shard is not the name of a file in the same folder.
 SafetensorsIndex parse_index(std::string_view text, const std::string& file);
 
+/// The JSON of an index. The metadata's total_size is a number.
+std::string index_text(const SafetensorsIndex& index);
+
 }  // namespace rondo::io::detail

@@ -1,6 +1,7 @@
 #include "io/weights.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <list>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "io/atomic_file.h"
 #include "io/file_kind.h"
 #include "io/mapped_file.h"
 #include "io/safetensors.h"
@@ -178,6 +180,44 @@ void save_weights(const std::string& path, const nn::StateDict& tensors,
   throw IoError(
       is_torch ? concat(path, ": this program cannot write PyTorch's format; ", how_to_register)
                : concat(path, ": the ending names the format; it must be ", known));
+}
+
+void save_weights_sharded(const std::string& path, const nn::StateDict& tensors,
+                          std::int64_t max_shard_size) {
+  constexpr std::string_view ending = ".safetensors.index.json";
+  require<IoError>(path.ends_with(ending), path, ": the index of a sharded file ends with ",
+                   ending);
+  require(max_shard_size >= 1, "save_weights_sharded: max_shard_size is ", max_shard_size);
+  std::vector<nn::StateDict> shards;
+  std::int64_t all_bytes = 0, shard_bytes = 0;
+  std::unordered_set<std::string> names;
+  for (const nn::NamedTensor& entry : tensors) {
+    require<IoError>(names.insert(entry.name).second, path, ": two tensors have the name \"",
+                     entry.name, '"');
+    const std::int64_t bytes = entry.tensor.numel() * size_of(entry.tensor.dtype());
+    if (shards.empty() || shard_bytes + bytes > max_shard_size) {
+      shards.emplace_back();
+      shard_bytes = 0;
+    }
+    shards.back().push_back(entry);
+    shard_bytes += bytes;
+    all_bytes += bytes;
+  }
+  const std::string start = path.substr(0, path.size() - ending.size());
+  detail::SafetensorsIndex index = {.shard_of = {},
+                                    .metadata = {{"total_size", std::to_string(all_bytes)}}};
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    char number[48];
+    std::snprintf(number, sizeof number, "-%05zu-of-%05zu", i + 1, shards.size());
+    const std::string file = concat(start, number, ".safetensors");
+    save_weights(file, shards[i]);
+    for (const nn::NamedTensor& entry : shards[i])
+      index.shard_of.emplace_back(entry.name, std::filesystem::path(file).filename().string());
+  }
+  const std::string text = detail::index_text(index);
+  AtomicFile out(path);
+  out.write(text.data(), text.size());
+  out.commit();
 }
 
 }  // namespace rondo::io

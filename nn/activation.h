@@ -22,6 +22,7 @@ struct GELU : Module {
   explicit GELU(GeluApproximation approximate = GeluApproximation::none)
       : approximate(approximate) {}
   Tensor forward(const Tensor& x) override { return gelu(x, approximate); }
+  std::string extra_repr() const override;
 };
 
 struct SiLU : Module {
@@ -40,6 +41,7 @@ struct ELU : Module {
   double alpha;
   explicit ELU(double alpha = 1) : alpha(alpha) {}
   Tensor forward(const Tensor& x) override { return elu(x, alpha); }
+  std::string extra_repr() const override;
 };
 
 struct SELU : Module {
@@ -50,12 +52,14 @@ struct CELU : Module {
   double alpha;
   explicit CELU(double alpha = 1) : alpha(alpha) {}
   Tensor forward(const Tensor& x) override { return celu(x, alpha); }
+  std::string extra_repr() const override;
 };
 
 struct GLU : Module {
   std::int64_t dim;
   explicit GLU(std::int64_t dim = -1) : dim(dim) {}
   Tensor forward(const Tensor& x) override { return glu(x, dim); }
+  std::string extra_repr() const override;
 };
 
 struct Mish : Module {
@@ -67,6 +71,7 @@ struct PReLU : Module {
   Tensor weight;
   explicit PReLU(std::int64_t num_parameters = 1, double init = 0.25);
   Tensor forward(const Tensor& x) override { return prelu(x, weight); }
+  std::string extra_repr() const override;
   void visit(Visitor& v) override { v.parameter("weight", weight); }
 };
 
@@ -75,6 +80,7 @@ struct RReLU : Module {
   double lower, upper;
   explicit RReLU(double lower = 1.0 / 8, double upper = 1.0 / 3) : lower(lower), upper(upper) {}
   Tensor forward(const Tensor& x) override { return rrelu(x, lower, upper, is_training()); }
+  std::string extra_repr() const override;
 };
 
 struct ReLU6 : Module {
@@ -85,6 +91,7 @@ struct Hardtanh : Module {
   double min_val, max_val;
   explicit Hardtanh(double min_val = -1, double max_val = 1) : min_val(min_val), max_val(max_val) {}
   Tensor forward(const Tensor& x) override { return hardtanh(x, min_val, max_val); }
+  std::string extra_repr() const override;
 };
 
 struct Hardsigmoid : Module {
@@ -99,12 +106,14 @@ struct Hardshrink : Module {
   double lambd;
   explicit Hardshrink(double lambd = 0.5) : lambd(lambd) {}
   Tensor forward(const Tensor& x) override { return hardshrink(x, lambd); }
+  std::string extra_repr() const override;
 };
 
 struct Softshrink : Module {
   double lambd;
   explicit Softshrink(double lambd = 0.5) : lambd(lambd) {}
   Tensor forward(const Tensor& x) override { return softshrink(x, lambd); }
+  std::string extra_repr() const override;
 };
 
 struct Tanhshrink : Module {
@@ -115,12 +124,14 @@ struct Threshold : Module {
   double threshold, value;
   Threshold(double threshold, double value) : threshold(threshold), value(value) {}
   Tensor forward(const Tensor& x) override { return rondo::threshold(x, threshold, value); }
+  std::string extra_repr() const override;
 };
 
 struct Softplus : Module {
   double beta, threshold;
   explicit Softplus(double beta = 1, double threshold = 20) : beta(beta), threshold(threshold) {}
   Tensor forward(const Tensor& x) override { return softplus(x, beta, threshold); }
+  std::string extra_repr() const override;
 };
 
 struct Softsign : Module {
@@ -135,18 +146,21 @@ struct Softmax : Module {
   std::int64_t dim;
   explicit Softmax(std::int64_t dim) : dim(dim) {}
   Tensor forward(const Tensor& x) override { return softmax(x, dim); }
+  std::string extra_repr() const override;
 };
 
 struct LogSoftmax : Module {
   std::int64_t dim;
   explicit LogSoftmax(std::int64_t dim) : dim(dim) {}
   Tensor forward(const Tensor& x) override { return log_softmax(x, dim); }
+  std::string extra_repr() const override;
 };
 
 struct Softmin : Module {
   std::int64_t dim;
   explicit Softmin(std::int64_t dim) : dim(dim) {}
   Tensor forward(const Tensor& x) override { return softmin(x, dim); }
+  std::string extra_repr() const override;
 };
 
 /// Softmax over the channels of each pixel, x (N, C, H, W) or (C, H, W). Throws ShapeError for

@@ -7,10 +7,10 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/pad.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "nn/init.h"
-#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -25,9 +25,10 @@ Tensor as_bias(const Tensor& mask, const char* which, const TensorOptions& like)
   return where(mask, scalar(-std::numeric_limits<double>::infinity(), like), scalar(0, like));
 }
 
-/// The sum of all masks, as a bias (…, L, S) for scores (N, heads, L, S); undefined without
-/// masks.
-Tensor joined_masks(const AttentionCall& call, const Tensor& q, std::int64_t keys) {
+/// The sum of all masks, as a bias (…, L, S + extra) for scores (N, heads, L, S + extra); undefined
+/// without masks. All queries see the `extra` keys.
+Tensor joined_masks(const AttentionCall& call, const Tensor& q, std::int64_t keys,
+                    std::int64_t extra) {
   const std::int64_t n = q.size(0), heads = q.size(1), queries = q.size(2);
   const TensorOptions like = {.dtype = q.dtype(), .device = q.device()};
   Tensor sum;
@@ -47,12 +48,12 @@ Tensor joined_masks(const AttentionCall& call, const Tensor& q, std::int64_t key
                         mask.shape(), " for a batch of ", n, " and ", keys, " keys");
     add_mask(reshape(as_bias(mask, "key_padding_mask", like), {n, 1, 1, keys}));
   }
-  if (call.is_causal && sum.defined()) {
+  if (call.is_causal && (sum.defined() || extra > 0)) {
     const Tensor row = cumsum(ones({queries}, {.device = q.device()}), 0);
     const Tensor column = cumsum(ones({keys}, {.device = q.device()}), 0);
     add_mask(as_bias(gt(unsqueeze(column, 0), unsqueeze(row, 1)), "is_causal", like));
   }
-  return sum;
+  return sum.defined() && extra > 0 ? pad(sum, {0, extra}) : sum;
 }
 
 }  // namespace
@@ -68,9 +69,25 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
                       embed_dim);
   require(options.dropout >= 0 && options.dropout <= 1, "MultiheadAttention: the probability ",
           options.dropout, " is not in [0, 1]");
-  in_proj_weight = empty({3 * embed_dim, embed_dim});
-  init::xavier_uniform_(in_proj_weight);
-  in_proj_weight.requires_grad_();
+  MultiheadAttentionOptions& o = this->options;
+  require<ShapeError>(o.kdim >= 0 && o.vdim >= 0, "MultiheadAttention: kdim ", o.kdim, " and vdim ",
+                      o.vdim, " must be at least 1, or 0 for embed_dim");
+  if (o.kdim == 0) o.kdim = embed_dim;
+  if (o.vdim == 0) o.vdim = embed_dim;
+  const auto drawn = [embed_dim](std::int64_t rows, std::int64_t features) {
+    return init::xavier_uniform_(empty({rows * embed_dim, features})).requires_grad_();
+  };
+  if (o.kdim == embed_dim && o.vdim == embed_dim) {
+    in_proj_weight = drawn(3, embed_dim);
+  } else {
+    q_proj_weight = drawn(1, embed_dim);
+    k_proj_weight = drawn(1, o.kdim);
+    v_proj_weight = drawn(1, o.vdim);
+  }
+  if (options.add_bias_kv) {
+    bias_k = init::xavier_normal_(empty({1, 1, embed_dim})).requires_grad_();
+    bias_v = init::xavier_normal_(empty({1, 1, embed_dim})).requires_grad_();
+  }
   if (!options.bias) return;
   in_proj_bias = zeros({3 * embed_dim}).requires_grad_();
   const NoGradGuard no_grad;
@@ -80,12 +97,19 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
 /// Queries, keys and values projected for the heads, (N, L, E). Inputs that are the same tensor
 /// share one product.
 Tensors MultiheadAttention::projected(const Tensor& query, const Tensor& key, const Tensor& value) {
-  const auto product = [this](const Tensor& x, std::int64_t first, std::int64_t count) {
-    const bool all = count == 3;
-    const auto rows = [&](const Tensor& of) {
-      return all || !of.defined() ? of : of.narrow(0, first * embed_dim, count * embed_dim);
-    };
-    return chunk(linear(x, rows(in_proj_weight), rows(in_proj_bias)), count, -1);
+  const auto biases = [this](std::int64_t first, std::int64_t count) {
+    return in_proj_bias.defined() && count < 3
+               ? in_proj_bias.narrow(0, first * embed_dim, count * embed_dim)
+               : in_proj_bias;
+  };
+  if (!in_proj_weight.defined())
+    return {linear(query, q_proj_weight, biases(0, 1)), linear(key, k_proj_weight, biases(1, 1)),
+            linear(value, v_proj_weight, biases(2, 1))};
+  const auto product = [&](const Tensor& x, std::int64_t first, std::int64_t count) {
+    const Tensor weight = count == 3
+                              ? in_proj_weight
+                              : in_proj_weight.narrow(0, first * embed_dim, count * embed_dim);
+    return chunk(linear(x, weight, biases(first, count)), count, -1);
   };
   if (query.is_same(key) && key.is_same(value)) return product(query, 0, 3);
   Tensors parts = product(query, 0, 1);
@@ -96,14 +120,35 @@ Tensors MultiheadAttention::projected(const Tensor& query, const Tensor& key, co
   return parts;
 }
 
+/// Appends the keys and values of add_bias_kv and add_zero_attn to the projected ones.
+void MultiheadAttention::append_extra_keys(Tensors& parts) const {
+  const std::int64_t batch = options.batch_first ? 0 : 1, n = parts[1].size(batch);
+  const auto append = [&](Tensor& part, const Tensor& one) {  // (1, 1, E)
+    Dims sizes = {1, 1, embed_dim};
+    sizes[batch] = n;
+    part = cat({part, expand(one.to(part.dtype()), sizes)}, 1 - batch);
+  };
+  if (options.add_bias_kv) {
+    append(parts[1], bias_k);
+    append(parts[2], bias_v);
+  }
+  if (options.add_zero_attn) {
+    const Tensor none = zeros({1, 1, embed_dim}, parts[1].options());
+    append(parts[1], none);
+    append(parts[2], none);
+  }
+}
+
 AttentionOutput MultiheadAttention::run(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const AttentionCall& call) {
-  for (const Tensor* x : {&query, &key, &value})
-    require<ShapeError>(
-        x->dim() == query.dim() && (x->dim() == 2 || x->dim() == 3) && x->size(-1) == embed_dim,
-        "MultiheadAttention: query ", query.shape(), ", key ", key.shape(), " and value ",
-        value.shape(), " are not all ", options.batch_first ? "(N, L, " : "(L, N, ", embed_dim,
-        ") or (L, ", embed_dim, ")");
+  const std::int64_t dims = query.dim();
+  require<ShapeError>(
+      (dims == 2 || dims == 3) && key.dim() == dims && value.dim() == dims &&
+          query.size(-1) == embed_dim && key.size(-1) == options.kdim &&
+          value.size(-1) == options.vdim,
+      "MultiheadAttention: query ", query.shape(), ", key ", key.shape(), " and value ",
+      value.shape(), " are not all ", options.batch_first ? "(N, L, " : "(L, N, ", embed_dim,
+      ") or (L, ", embed_dim, ")", in_proj_weight.defined() ? "" : ", with kdim and vdim features");
   if (query.dim() == 2) {  // one sequence, as a batch of 1
     const std::int64_t at = options.batch_first ? 0 : 1;
     AttentionCall batched = call;
@@ -119,17 +164,20 @@ AttentionOutput MultiheadAttention::run(const Tensor& query, const Tensor& key, 
     return {squeeze(found.output, at), call.need_weights ? squeeze(found.weights, 0) : Tensor()};
   }
   const std::int64_t batch = options.batch_first ? 0 : 1;
-  require<ShapeError>(key.shape() == value.shape() && key.size(batch) == query.size(batch),
+  require<ShapeError>(key.size(0) == value.size(0) && key.size(1) == value.size(1) &&
+                          key.size(batch) == query.size(batch),
                       "MultiheadAttention: query ", query.shape(), ", key ", key.shape(),
                       " and value ", value.shape(), " are not of one batch");
 
   Tensors parts = projected(query, key, value);
+  append_extra_keys(parts);
   for (Tensor& part : parts) {  // as (N, heads, L, E / heads)
     const Tensor heads =
         reshape(part, {part.size(0), part.size(1), num_heads, embed_dim / num_heads});
     part = permute(heads, options.batch_first ? Dims{0, 2, 1, 3} : Dims{1, 2, 0, 3});
   }
-  const Tensor mask = joined_masks(call, parts[0], parts[1].size(2));
+  const std::int64_t keys = key.size(1 - batch);
+  const Tensor mask = joined_masks(call, parts[0], keys, parts[1].size(2) - keys);
   const AttentionResult found =
       attention_with_weights(parts[0], parts[1], parts[2],
                              {.attn_mask = mask,
@@ -144,11 +192,8 @@ AttentionOutput MultiheadAttention::run(const Tensor& query, const Tensor& key, 
 
 AttentionOutput MultiheadAttention::operator()(const Tensor& query, const Tensor& key,
                                                const Tensor& value, const AttentionCall& call) {
-  const detail::Running running(*this,
-                                {&query, &key, &value, &call.attn_mask, &call.key_padding_mask});
-  AttentionOutput found = run(query, key, value, call);
-  detail::observed(*this, key, found.output);
-  return found;
+  return Module::call([&](const auto&... inputs) { return run(inputs...); }, query, key, value,
+                      call);
 }
 
 Tensor MultiheadAttention::forward(const Tensor& x) {
@@ -157,7 +202,13 @@ Tensor MultiheadAttention::forward(const Tensor& x) {
 
 std::int64_t MultiheadAttention::multiply_adds(const Tensor& key, const Tensor& y) const {
   const std::int64_t keys = key.dim() == 2 ? key.size(0) : key.size(options.batch_first);
-  return (y.numel() + 2 * key.numel()) * embed_dim + 2 * y.numel() * keys;
+  const std::int64_t tokens = key.numel() / options.kdim;
+  return (y.numel() + tokens * (options.kdim + options.vdim)) * embed_dim + 2 * y.numel() * keys;
+}
+
+std::int64_t MultiheadAttention::multiply_adds_of(const Tensors& inputs,
+                                                  const Tensors& outputs) const {
+  return multiply_adds(inputs.size() > 1 ? inputs[1] : inputs[0], outputs[0]);
 }
 
 }  // namespace rondo::nn

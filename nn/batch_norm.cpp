@@ -8,7 +8,6 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/norm.h"
-#include "nn/observe.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -35,8 +34,11 @@ Tensor BatchNorm::operator()(const Tensor& x, const Fusion& fusion) {
       (typeid(*this) != typeid(BatchNorm1d) && typeid(*this) != typeid(BatchNorm2d) &&
        typeid(*this) != typeid(BatchNorm3d)))
     return FoldedBatchNorm().run(Module::operator()(x), fusion);
-  detail::Running running(*this, {&x, &fusion.residual});
-  return detail::observed(*this, x, run(x, fusion));
+  return call(
+      [&](const Tensor& in, const Tensor& residual) {
+        return run(in, {.residual = residual, .relu = fusion.relu});
+      },
+      x, fusion.residual);
 }
 
 Tensor BatchNorm::run(const Tensor& x, const Fusion& fusion) {

@@ -6,7 +6,6 @@
 
 #include "autograd/ops/composed.h"
 #include "nn/init.h"
-#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -31,8 +30,8 @@ Bilinear::Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::in
 Tensor Bilinear::forward(const Tensor& x) { return bilinear(x, x, weight, bias); }
 
 Tensor Bilinear::operator()(const Tensor& x1, const Tensor& x2) {
-  detail::Running running(*this, {&x1, &x2});
-  return detail::observed(*this, x1, bilinear(x1, x2, weight, bias));
+  return call([&](const Tensor& a, const Tensor& b) { return bilinear(a, b, weight, bias); }, x1,
+              x2);
 }
 
 }  // namespace rondo::nn

@@ -19,6 +19,7 @@ struct Bilinear : Module {
            BilinearOptions options = {});
   /// Both inputs are x.
   Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
   using Module::operator();
   Tensor operator()(const Tensor& x1, const Tensor& x2);
   std::int64_t multiply_adds(const Tensor&, const Tensor& y) const override {

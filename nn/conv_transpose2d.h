@@ -2,9 +2,7 @@
 // ConvTranspose2d: a transposed convolution, from a small image to a large one. The arithmetic is
 // in autograd/ops/conv.h.
 
-#include "autograd/ops/conv.h"
-#include "nn/conv2d.h"
-#include "nn/module.h"
+#include "nn/conv_nd.h"
 
 namespace rondo::nn {
 
@@ -15,28 +13,25 @@ struct ConvTranspose2dOptions {
   Pair dilation = 1;
 };
 
-/// x (N, in_channels, H, W) to y (N, out_channels, P, Q), P = (H-1) stride - 2 padding + dilation
-/// (kernel-1) + output_padding + 1: the input and output shapes of a Conv2d with these options,
-/// swapped. weight (in, out / groups, kernel), bias (out), both drawn from U(-1/sqrt(f), 1/sqrt(f))
-/// with f = out / groups * kernel size, which is the fan_in that PyTorch uses here. Throws
-/// ShapeError if groups does not divide the channels, and for inputs of other shapes. Agrees with
-/// torch.nn.ConvTranspose2d.
-struct ConvTranspose2d : Module {
-  std::int64_t in_channels, out_channels;
-  Pair kernel_size;
-  ConvTranspose2dOptions options;
-  Tensor weight, bias;
-
+/// x (N, in_channels, H, W) to y (N, out_channels, P, Q), both also without N; P = (H-1) stride - 2
+/// padding + dilation (kernel-1) + output_padding + 1: the input and output shapes of a Conv2d with
+/// these options, swapped. weight (in, out / groups, kernel), bias (out), both drawn from
+/// U(-1/sqrt(f), 1/sqrt(f)) with f = out / groups * kernel size, which is the fan_in that PyTorch
+/// uses here. Throws ShapeError if groups does not divide the channels, and for inputs of other
+/// shapes. Agrees with torch.nn.ConvTranspose2d.
+struct ConvTranspose2d : ConvTransposeNd<Pair, ConvTranspose2dOptions> {
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_size,
-                  ConvTranspose2dOptions options = {});
-  Tensor forward(const Tensor& x) override;
-  std::string extra_repr() const override;
-  std::int64_t multiply_adds(const Tensor& x, const Tensor&) const override {
-    return x.numel() * (weight.numel() / in_channels);
-  }
-  void visit(Visitor& v) override {
-    v.parameter("weight", weight);
-    v.parameter("bias", bias);
+                  ConvTranspose2dOptions options = {})
+      : ConvTransposeNd("ConvTranspose2d", in_channels, out_channels, kernel_size, options) {}
+
+ private:
+  Tensor run(const Tensor& x, Pair output_padding) const override {
+    return conv_transpose2d(padded(x), weight, bias,
+                            {.stride = options.stride,
+                             .padding = options.padding,
+                             .output_padding = output_padding,
+                             .groups = options.groups,
+                             .dilation = options.dilation});
   }
 };
 

@@ -4,7 +4,6 @@
 
 #include "autograd/ops/indexing.h"
 #include "nn/init.h"
-#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -46,8 +45,8 @@ Tensor EmbeddingBag::forward(const Tensor& index) { return run(index, {}, {}); }
 
 Tensor EmbeddingBag::operator()(const Tensor& index, const Tensor& offsets,
                                 const Tensor& per_sample_weights) {
-  detail::Running running(*this, {&index, &offsets, &per_sample_weights});
-  return detail::observed(*this, index, run(index, offsets, per_sample_weights));
+  return call([&](const auto&... inputs) { return run(inputs...); }, index, offsets,
+              per_sample_weights);
 }
 
 Tensor EmbeddingBag::run(const Tensor& index, const Tensor& offsets,

@@ -43,6 +43,7 @@ struct EmbeddingBag : Module {
                EmbeddingBagOptions options = {});
   /// Each row of index (B, L) is a bag.
   Tensor forward(const Tensor& index) override;
+  std::string extra_repr() const override;
   using Module::operator();
   /// The bags of index (N) start at `offsets`, which is undefined for an index (B, L).
   Tensor operator()(const Tensor& index, const Tensor& offsets,

@@ -24,24 +24,28 @@ struct Unflatten : Module {
   Unflatten(std::int64_t dim, const Dims& unflattened_size)
       : dim(dim), unflattened_size(unflattened_size) {}
   Tensor forward(const Tensor& x) override { return unflatten(x, dim, unflattened_size); }
+  std::string extra_repr() const override;
 };
 
 struct PixelShuffle : Module {
   std::int64_t upscale_factor;
   explicit PixelShuffle(std::int64_t upscale_factor) : upscale_factor(upscale_factor) {}
   Tensor forward(const Tensor& x) override { return pixel_shuffle(x, upscale_factor); }
+  std::string extra_repr() const override;
 };
 
 struct PixelUnshuffle : Module {
   std::int64_t downscale_factor;
   explicit PixelUnshuffle(std::int64_t downscale_factor) : downscale_factor(downscale_factor) {}
   Tensor forward(const Tensor& x) override { return pixel_unshuffle(x, downscale_factor); }
+  std::string extra_repr() const override;
 };
 
 struct ChannelShuffle : Module {
   std::int64_t groups;
   explicit ChannelShuffle(std::int64_t groups) : groups(groups) {}
   Tensor forward(const Tensor& x) override { return channel_shuffle(x, groups); }
+  std::string extra_repr() const override;
 };
 
 /// y = x. Use it to replace a layer that you want to remove.

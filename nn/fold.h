@@ -13,6 +13,7 @@ struct Unfold : Module {
   explicit Unfold(FoldOptions::Pair kernel_size, FoldOptions options = {})
       : kernel_size(kernel_size), options(options) {}
   Tensor forward(const Tensor& x) override { return unfold(x, kernel_size, options); }
+  std::string extra_repr() const override;
 };
 
 struct Fold : Module {
@@ -21,6 +22,7 @@ struct Fold : Module {
   Fold(FoldOptions::Pair output_size, FoldOptions::Pair kernel_size, FoldOptions options = {})
       : output_size(output_size), kernel_size(kernel_size), options(options) {}
   Tensor forward(const Tensor& x) override { return fold(x, output_size, kernel_size, options); }
+  std::string extra_repr() const override;
 };
 
 }  // namespace rondo::nn

@@ -12,10 +12,12 @@
 namespace rondo::nn {
 namespace {
 
-/// All nodes that `root` depends on, in the order in which they were recorded, but leaves first.
-std::vector<Node*> nodes_behind(Node* root) {
-  std::vector<Node*> todo = {root}, nodes;
-  std::set<Node*> seen = {root};
+/// All nodes that `ends` depend on, in the order in which they were recorded, but leaves first.
+std::vector<Node*> nodes_behind(const std::vector<Edge>& ends) {
+  std::vector<Node*> todo, nodes;
+  std::set<Node*> seen;
+  for (const Edge& end : ends)
+    if (end.node && seen.insert(end.node.get()).second) todo.push_back(end.node.get());
   while (!todo.empty()) {
     Node* node = todo.back();
     todo.pop_back();
@@ -54,17 +56,21 @@ class WithGradients {
   Tensors frozen_;
 };
 
-/// Walks a tape from its end to its beginning and describes its nodes.
+/// Walks a tape from its ends to its beginning and describes its nodes.
 class Reader {
  public:
-  Reader(Module& model, const Tensor& x) : x_(x), leaves_{{&x.impl(), "input"}} {
+  Reader(Module& model, const std::vector<NamedTensor>& inputs) {
+    for (const auto& [name, x] : inputs) {
+      inputs_.insert(&x.impl());
+      leaves_.emplace(&x.impl(), name);
+      used_[name] = 1;  // inputs keep their names
+    }
     for (const auto& [name, p] : model.named_parameters()) leaves_.emplace(&p.impl(), name);
   }
 
-  std::vector<GraphNode> read(const Edge& last) {
+  std::vector<GraphNode> read(const std::vector<Edge>& ends) {
     std::vector<GraphNode> graph;
-    if (!last.node) return graph;
-    for (Node* node : nodes_behind(last.node.get())) {
+    for (Node* node : nodes_behind(ends)) {
       GraphNode entry = describe(*node);
       for (const Edge& edge : node->edges)
         if (edge.node) entry.inputs.push_back(name_of(graph, edge));
@@ -108,8 +114,10 @@ class Reader {
     GraphNode entry{.op = node.name()};
     if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(&node)) {
       const auto known = leaves_.find(&leaf->leaf.impl());
-      entry.op = leaf->leaf.is_same(x_) ? "input" : "parameter";
-      entry.name = unique(used_, known == leaves_.end() ? "constant" : known->second);
+      const bool is_input = inputs_.contains(&leaf->leaf.impl());
+      entry.op = is_input ? "input" : "parameter";
+      entry.name = is_input ? known->second
+                            : unique(used_, known == leaves_.end() ? "constant" : known->second);
       entry.shapes = {leaf->leaf.shape()};
     } else {
       entry.name = unique(used_, node.scope.empty() ? entry.op : node.scope + "." + entry.op);
@@ -118,7 +126,7 @@ class Reader {
     return entry;
   }
 
-  const Tensor& x_;
+  std::set<const TensorImpl*> inputs_;
   std::map<const TensorImpl*, std::string> leaves_;
   std::map<Node*, std::size_t> positions_;
   std::map<std::string, int> used_;
@@ -138,27 +146,40 @@ std::vector<GraphNode> graph_of(Module& model, const Tensor& input) {
   const GradModeGuard recording(true);
   const AnomalyMode scopes;  // nodes remember the module that created them
   const Tensor x = as_leaf(input);
-  return Reader(model, x).read(gradient_edge(model(x)));
+  return Reader(model, {{"input", x}}).read({gradient_edge(model(x))});
 }
 
-Trace trace(Module& model, const Tensor& input) {
+Trace trace(const ModelCall& call, const Tensors& inputs) {
+  Module& model = call.model;
   const EvalMode eval(model);
   const GradModeGuard recording(true);
   const AnomalyMode scopes;
   const TraceMode tracing;
   const WithGradients all(model);
-  const Tensor x = as_leaf(input);
-  const std::uint64_t version = x.version();
-  const Tensor y = model(x);
-  require<AutogradError>(x.version() == version, detail::type_name(model),
+  std::vector<NamedTensor> named = call.inputs;
+  Tensors leaves;
+  for (std::size_t i = 0; i < named.size(); ++i)
+    leaves.push_back(named[i].tensor = as_leaf(inputs.at(i)));
+  const auto versions = [&] {
+    std::vector<std::uint64_t> all;
+    for (const Tensor& x : leaves) all.push_back(x.version());
+    return all;
+  };
+  const auto before = versions();
+  const std::vector<NamedTensor> outputs = call.run(leaves);
+  require<AutogradError>(versions() == before, detail::type_name(model),
                          ": forward overwrites its input, which a trace would miss; compute a new "
                          "tensor");
-  require_traced(y);
-  Reader reader(model, x);
-  const Edge last = gradient_edge(y);  // holds the tape
-  Trace found{.nodes = reader.read(last), .output = {}};
+  std::vector<Edge> ends;  // hold the tape
+  for (const auto& [name, y] : outputs) {
+    require_traced(y);
+    ends.push_back(gradient_edge(y));
+  }
+  Reader reader(model, named);
+  Trace found{.nodes = reader.read(ends), .outputs = {}};
   reader.complete(found.nodes);
-  found.output = reader.argument(last, y);
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    found.outputs.emplace_back(outputs[i].name, reader.argument(ends[i], outputs[i].tensor));
   return found;
 }
 

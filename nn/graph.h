@@ -3,10 +3,13 @@
 // (extras/tensorboard/summary_writer.h), trace for code that runs the same computation elsewhere
 // (extras/onnx/onnx.h).
 
+#include <concepts>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/trace.h"
+#include "nn/model_call.h"
 #include "nn/module.h"
 
 namespace rondo::nn {
@@ -40,13 +43,23 @@ std::vector<GraphNode> graph_of(Module& model, const Tensor& input);
 
 struct Trace {
   std::vector<GraphNode> nodes;
-  GraphArgument output;  // a constant if no gradient flows to it
+  std::vector<std::pair<std::string, GraphArgument>>
+      outputs;  // a constant if no gradient flows to it
 };
 
-/// The same, with everything needed to run the graph again. All parameters are treated as requiring
-/// gradients, and each normalisation is one node (TraceMode). A value computed without gradients
-/// becomes a constant, even if it depends on the input; to find such constants, compare two traces
-/// with different inputs. Throws AutogradError for constants that are overwritten afterwards.
-Trace trace(Module& model, const Tensor& input);
+/// What call.run(inputs) records, with everything needed to run the graph again. All parameters are
+/// treated as requiring gradients, and each normalisation is one node (TraceMode). A value computed
+/// without gradients becomes a constant, even if it depends on the input; to find such constants,
+/// compare two traces with different inputs. Throws AutogradError for constants that are
+/// overwritten afterwards.
+Trace trace(const ModelCall& call, const Tensors& inputs);
+/// The inputs are the arguments of the model's forward.
+template <std::derived_from<Module> M, class... Inputs>
+Trace trace(M& model, const Inputs&... inputs) {
+  const ModelCall call = call_of(model, inputs...);
+  Tensors tensors;
+  for (const NamedTensor& input : call.inputs) tensors.push_back(input.tensor);
+  return trace(call, tensors);
+}
 
 }  // namespace rondo::nn

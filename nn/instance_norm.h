@@ -25,6 +25,7 @@ struct InstanceNorm : Module {
 
   /// x (N, C, ...) or (C, ...). Throws ShapeError for other shapes.
   Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
   void visit(Visitor& v) override {
     v.parameter("weight", weight);
     v.parameter("bias", bias);

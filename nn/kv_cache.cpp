@@ -8,7 +8,6 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/shape.h"
-#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -70,8 +69,7 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, KeyVa
 }
 
 Tensor CausalModule::operator()(const Tensor& x, KeyValueCache* cache) {
-  const detail::Running running(*this, {&x});
-  return detail::observed(*this, x, run(x, cache));
+  return call([&](const Tensor& in) { return run(in, cache); }, x);
 }
 
 }  // namespace rondo::nn

@@ -9,7 +9,6 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/matmul.h"
 #include "nn/init.h"
-#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -42,8 +41,7 @@ Tensor Linear::operator()(const Tensor& x, Activation activation) {
            : activation == Activation::gelu_tanh ? gelu(y, GeluApproximation::tanh)
                                                  : y;
   }
-  detail::Running running(*this, {&x});
-  return detail::observed(*this, x, linear(x, weight, bias, activation));
+  return call([&](const Tensor& in) { return linear(in, weight, bias, activation); }, x);
 }
 
 }  // namespace rondo::nn

@@ -8,7 +8,6 @@
 #include <unordered_set>
 
 #include "autograd/checkpoint.h"
-#include "nn/observe.h"
 #include "nn/shown.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
@@ -102,10 +101,10 @@ std::string listed(const std::string& what, const std::vector<std::string>& keys
 /// A hint, if all keys that only one side has begin with the same prefix and the other side's keys
 /// do not.
 std::string about_prefix(const Module::LoadReport& report) {
-  if (report.missing.empty() || report.unexpected.empty()) return "";
-  const bool in_file = report.unexpected[0].size() > report.missing[0].size();
-  const auto &longer = in_file ? report.unexpected : report.missing,
-             &shorter = in_file ? report.missing : report.unexpected;
+  if (report.missing_keys.empty() || report.unexpected_keys.empty()) return "";
+  const bool in_file = report.unexpected_keys[0].size() > report.missing_keys[0].size();
+  const auto &longer = in_file ? report.unexpected_keys : report.missing_keys,
+             &shorter = in_file ? report.missing_keys : report.unexpected_keys;
   if (!longer[0].ends_with('.' + shorter[0])) return "";
   const std::string prefix = longer[0].substr(0, longer[0].size() - shorter[0].size());
   const auto has_it = [&](const std::string& key) { return key.starts_with(prefix); };
@@ -183,12 +182,11 @@ void Module::set_submodule(const std::string& path, AnyModule module) {
 
 Tensor Module::operator()(const Tensor& x) {
   Module& module = self();
-  detail::Running running(module, {&x});
-  return detail::observed(module, x, module.forward(x));
+  return module.call([&](const Tensor& in) { return module.forward(in); }, x);
 }
 
-void Module::train(bool on) {
-  apply([on](Module& module) {
+Module& Module::train(bool on) {
+  return apply([on](Module& module) {
     module.training_ = on;
     module.mode_is_set_ = true;
   });
@@ -225,13 +223,61 @@ std::vector<std::pair<std::string, Module*>> Module::named_modules() {
   return out;
 }
 
+namespace {
+
+std::vector<Module*> without_names(const Named<Module>& modules) {
+  std::vector<Module*> out;
+  for (const auto& [name, module] : modules) out.push_back(module);
+  return out;
+}
+
+/// The tensor called `path` in `lists` of the modules of a tree.
+Tensor tensor_at(Module& root, const std::string& path, const char* function,
+                 Named<Tensor> Members::*list) {
+  std::vector<std::string> names;
+  Tensor found;
+  walk(root, [&](const std::string& owner, Module&, Members& members) {
+    for (const auto& [name, tensor] : members.*list) {
+      names.push_back(join(owner, name));
+      if (names.back() == path) found = *tensor;
+    }
+  });
+  require(found.defined(), function, ": the model has no \"", path, '"',
+          detail::similar_names(path, names));
+  return found;
+}
+
+}  // namespace
+
+std::vector<Module*> Module::modules() { return without_names(named_modules()); }
+std::vector<std::pair<std::string, Module*>> Module::named_children() {
+  return Members(self()).children;
+}
+std::vector<Module*> Module::children() { return without_names(named_children()); }
+
+Module& Module::get_submodule(const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& [name, module] : named_modules()) {
+    if (name == path) return *module;
+    names.push_back(name);
+  }
+  throw Error(concat("get_submodule: no module has the path \"", path, '"',
+                     detail::similar_names(path, names)));
+}
+Tensor Module::get_parameter(const std::string& path) {
+  return tensor_at(self(), path, "get_parameter", &Members::parameters);
+}
+Tensor Module::get_buffer(const std::string& path) {
+  return tensor_at(self(), path, "get_buffer", &Members::buffers);
+}
+
 std::int64_t Module::num_parameters() {
   std::int64_t n = 0;
   for (const Tensor& p : parameters()) n += p.numel();
   return n;
 }
 
-void Module::to(DType dtype) {
+Module& Module::to(DType dtype) {
   require<DTypeError>(is_floating(dtype), "Module::to: ", dtype, " is not a floating-point dtype");
   NoGradGuard no_grad;
   walk(self(), [dtype](const std::string&, Module& module, Members& members) {
@@ -244,6 +290,7 @@ void Module::to(DType dtype) {
       }
     }
   });
+  return *this;
 }
 
 namespace {
@@ -259,7 +306,7 @@ Tensor moved(const Tensor& x, Device device) {
 
 }  // namespace
 
-void Module::to(Device device) {
+Module& Module::to(Device device) {
   NoGradGuard no_grad;
   const AllocationTag tag("parameters");
   walk(self(), [device](const std::string&, Module&, Members& members) {
@@ -269,14 +316,16 @@ void Module::to(Device device) {
       }
     }
   });
+  return *this;
 }
 
 void Module::zero_grad() {
   for (const Tensor& p : parameters()) p.zero_grad();
 }
 
-void Module::requires_grad_(bool value) {
+Module& Module::requires_grad_(bool value) {
   for (const Tensor& p : parameters()) p.requires_grad_(value);
+  return *this;
 }
 
 StateDict Module::state_dict() {
@@ -307,7 +356,7 @@ Module::LoadReport Module::load_state_dict(const StateDict& state, LoadOptions o
     const Tensor& source = *found->second;
     given.erase(found);
     if (!source.defined() || source.shape() != tensor.shape()) {
-      report.misshapen.push_back(
+      report.misshapen_keys.push_back(
           source.defined() ? concat(name, " (", source.shape(), " for ", tensor.shape(), ")")
                            : concat(name, " (an undefined tensor)"));
     } else {
@@ -316,27 +365,29 @@ Module::LoadReport Module::load_state_dict(const StateDict& state, LoadOptions o
   }
   for (const auto& [name, tensor] : absent) {
     const auto is_it = [&](const auto& copy) { return is_one_weight(copy.first, tensor); };
-    if (std::ranges::none_of(copies, is_it)) report.missing.push_back(name);
+    if (std::ranges::none_of(copies, is_it)) report.missing_keys.push_back(name);
   }
   for (const auto& [name, tensor] : state) {
-    if (given.contains(name)) report.unexpected.push_back(name);
+    if (given.contains(name)) report.unexpected_keys.push_back(name);
   }
 
-  bool bad = !report.misshapen.empty() ||
-             (options.strict && !(report.missing.empty() && report.unexpected.empty()));
+  bool bad = !report.misshapen_keys.empty() ||
+             (options.strict && !(report.missing_keys.empty() && report.unexpected_keys.empty()));
   require(!bad, "load_state_dict: the state dict is not this model's, nothing was loaded",
-          listed("missing keys", report.missing), listed("unexpected keys", report.unexpected),
-          listed("misshapen keys", report.misshapen), about_prefix(report));
+          listed("missing keys", report.missing_keys),
+          listed("unexpected keys", report.unexpected_keys),
+          listed("misshapen keys", report.misshapen_keys), about_prefix(report));
 
   NoGradGuard no_grad;
   for (auto& [tensor, source] : copies) tensor.copy_(*source);
   return report;
 }
 
-void Module::apply(const std::function<void(Module&)>& f) {
+Module& Module::apply(const std::function<void(Module&)>& f) {
   Module& module = self();
   for (auto& [name, child] : Members(module).children) child->apply(f);
   f(module);
+  return *this;
 }
 
 Module& AnyModule::get() const {

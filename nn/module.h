@@ -16,24 +16,38 @@
 // assignment replaces one: net.fc2 = nn::Linear(512, 100). Copying a module copies handles: both
 // copies then share their parameters. `clone(net)` copies the parameters, too.
 //
+// A model with other arguments or results than one tensor derives from ModuleOf, with the signature
+// of its forward:
+//
+//   struct Net : nn::ModuleOf<Detections(Tensor, Tensor)> {
+//     Detections forward(Tensor image, Tensor mask) override { … }
+//   };
+//   Detections found = net(image, mask);
+//
 // If `visit` does not show a layer, nn/shown.h detects it when the layer gets a gradient.
+//
+// Read next: optim/optimizer.h.
 
 #include <array>
 #include <concepts>
+#include <cstddef>
 #include <functional>
-#include <initializer_list>
 #include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "autograd/autograd_meta.h"
+#include "autograd/each_tensor.h"
 #include "autograd/grad_mode.h"
+#include "nn/hooks.h"
+#include "nn/state_dict.h"
 #include "tensor/record_function.h"
 #include "tensor/tensor.h"
 
@@ -68,18 +82,17 @@ class Visitor {
   virtual std::shared_ptr<Module> instead_of(std::string_view, Module&, Copy) { return nullptr; }
 };
 
-struct NamedTensor {
-  std::string name;  // dotted path: "layer1.0.conv1.weight"
-  Tensor tensor;
-};
-
-/// Names in order of declaration, as PyTorch's state_dict.
-using StateDict = std::vector<NamedTensor>;
-
 class AnyModule;
 
 namespace detail {
 class Running;
+
+/// "Conv2d" for rondo::nn::Conv2d.
+std::string type_name(const Module& module);
+std::string type_name(const std::type_info& type);
+
+/// Whether a ForwardObserver (nn/observe.h) lives on this thread.
+bool has_observer();
 
 /// Owns a module, or is empty. The module's type is known at construction, so a copy has that type,
 /// too.
@@ -116,15 +129,26 @@ class Module {
   Module& operator=(const Module&) = default;
   Module& operator=(Module&&) = default;
 
-  virtual Tensor forward(const Tensor& x) = 0;
+  virtual Tensor forward(const Tensor& x) = 0;  // other arguments, other results: nn::ModuleOf
   virtual void visit(Visitor&) {}
   /// The multiplications, each with its addition, that forward needs from x to y, without those of
-  /// its child modules; for summarize. Layers that only move data through memory return 0.
+  /// its child modules; for summarize. Layers that only move data through memory return 0. x and y
+  /// are the first tensors of the arguments and of the result.
   virtual std::int64_t multiply_adds(const Tensor& /*x*/, const Tensor& /*y*/) const { return 0; }
+  /// The same for a module whose count depends on other arguments than the first.
+  virtual std::int64_t multiply_adds_of(const Tensors& inputs, const Tensors& outputs) const {
+    return inputs.empty() || outputs.empty() ? 0 : multiply_adds(inputs[0], outputs[0]);
+  }
   /// The options that `std::cout << model` prints behind the type: "3, 16, kernel_size=(3, 3)".
   virtual std::string extra_repr() const { return {}; }
-  /// Runs forward. Under AnomalyMode, the nodes created meanwhile remember this module's name.
+  /// Runs forward and the hooks. Under AnomalyMode, the nodes created meanwhile remember this
+  /// module's name.
   Tensor operator()(const Tensor& x);
+  void operator()(...) = delete;  // a forward with these arguments: derive from nn::ModuleOf
+  /// The signature of forward, and whether containers, which call forward with one tensor, can run
+  /// this module.
+  using Forward = Tensor(const Tensor&);
+  static constexpr bool takes_one_tensor = true;
   /// The module that runs: this one, or the one that an AnyModule holds, or the one that
   /// set_submodule put in place of this one. Functions that walk through a tree of modules (train,
   /// apply, named_modules) visit these.
@@ -134,9 +158,10 @@ class Module {
   /// Throws Error if a module in evaluation mode runs this module in training mode, and neither
   /// train nor eval has ever reached this module: then its owner's visit does not show it.
   bool is_training() const;
-  /// Sets training mode for this module and all its children.
-  void train(bool on = true);
-  void eval() { train(false); }
+  /// Sets training mode for this module and all its children. Like to, requires_grad_ and apply,
+  /// these functions return this module, so that calls can be chained: net.to(bf16).eval().
+  Module& train(bool on = true);
+  Module& eval() { return train(false); }
 
   /// A tensor shown under two names (a shared weight) is listed once, under its first name.
   std::vector<Tensor> parameters();
@@ -144,7 +169,16 @@ class Module {
   std::vector<NamedTensor> named_buffers();
   /// This module (named "") and all modules below it, parents first.
   std::vector<std::pair<std::string, Module*>> named_modules();
+  std::vector<Module*> modules();
+  /// The modules that `visit` shows, without those below them.
+  std::vector<std::pair<std::string, Module*>> named_children();
+  std::vector<Module*> children();
   std::int64_t num_parameters();
+  /// The module, parameter or buffer with this path ("layer1.0.conv1", "fc.weight"). Throws Error
+  /// listing similar names if nothing has that path.
+  Module& get_submodule(const std::string& path);
+  Tensor get_parameter(const std::string& path);
+  Tensor get_buffer(const std::string& path);
   /// Replaces the module at `path` ("layer1.0.conv1"; "" for this one) by `module`, whatever type
   /// its owner declared it as. From then on `module` runs there, and all functions of this class
   /// see it. The old module's parameters are released, except those that other modules share.
@@ -154,15 +188,19 @@ class Module {
   /// Converts floating-point parameters and buffers in place, so optimizers that hold them see the
   /// change, too. Throws DTypeError if dtype is not floating-point. A module may keep some tensors
   /// in another precision (`stored_dtype`).
-  void to(DType dtype);
-  void to(Device device);
+  Module& to(DType dtype);
+  Module& to(Device device);
+  Module& cpu() { return to(Device::cpu()); }
+  Module& cuda(int index = 0) { return to(Device::cuda(index)); }
+  Module& half() { return to(f16); }
+  Module& bfloat16() { return to(bf16); }
   /// The dtype of this module's own tensors when it is converted to `dtype`. Batch norms return f32
   /// for 16-bit floats, because running averages do not progress in 16 bits.
   virtual DType stored_dtype(DType dtype) const { return dtype; }
   /// Makes all gradients undefined.
   void zero_grad();
   /// Stops (or resumes) training of all parameters of this module and its children.
-  void requires_grad_(bool value = true);
+  Module& requires_grad_(bool value = true);
 
   /// Parameters and buffers, module by module. The tensors share memory with the module: clone
   /// those that must not change. A shared weight is listed under each of its names.
@@ -171,7 +209,7 @@ class Module {
     bool strict = true;  // false: load the keys that match by name, report the others
   };
   struct LoadReport {
-    std::vector<std::string> missing, unexpected, misshapen;
+    std::vector<std::string> missing_keys, unexpected_keys, misshapen_keys;
   };
   /// Copies values into the module, converting dtypes. Strict: throws Error listing every missing,
   /// unexpected and misshapen key, and then changes nothing. Misshapen and duplicate keys throw in
@@ -182,9 +220,44 @@ class Module {
   LoadReport load_state_dict(const StateDict& state) { return load_state_dict(state, {}); }
 
   /// Applies f to this module and all below it, children first.
-  void apply(const std::function<void(Module&)>& f);
+  Module& apply(const std::function<void(Module&)>& f);
+
+  /// Hooks run whenever this module is called, in the order of registration (Note [Hooks] in
+  /// nn/hooks.h). They get the tensors of arguments and results as Tensors. A hook returns nothing,
+  /// or what replaces the tensors that it got last: Tensors, or a Tensor if there is one. Throws
+  /// Error for another number of tensors. The handle's remove() removes the hook.
+  ///
+  ///   auto handle = net.fc.register_forward_hook(
+  ///       [&](nn::Module&, const Tensors& inputs, const Tensors& outputs) { y = outputs[0]; });
+  ///
+  /// hook(module, inputs), before forward.
+  template <class F>
+  HookHandle register_forward_pre_hook(F hook) {
+    return self().hooks_.add(&detail::Hooks::before,
+                             detail::as_hook<F, const Tensors&>(std::move(hook)));
+  }
+  /// hook(module, inputs, outputs), after forward.
+  template <class F>
+  HookHandle register_forward_hook(F hook) {
+    return self().hooks_.add(&detail::Hooks::after,
+                             detail::as_hook<F, const Tensors&, const Tensors&>(std::move(hook)));
+  }
+  /// hook(module, grad_input, grad_output), in backward, when the gradients of the arguments are
+  /// complete. Undefined tensors have no gradient; if no argument requires one, the hook runs when
+  /// the gradients of the results are complete. The module must stay where it is until backward.
+  template <class F>
+  HookHandle register_full_backward_hook(F hook) {
+    return self().hooks_.add(&detail::Hooks::backward,
+                             detail::as_hook<F, const Tensors&, const Tensors&>(std::move(hook)));
+  }
 
  protected:
+  /// forward(inputs...), run as the forward of this module: with its hooks, observers and checks.
+  /// Each operator() of a derived class is one such call, and passes all tensors as inputs:
+  ///
+  ///   return call([&](const Tensor& x, const Tensor& mask) { return run(x, mask); }, x, mask);
+  template <class F, class... Inputs>
+  auto call(const F& forward, Inputs&... inputs) -> std::invoke_result_t<const F&, Inputs&...>;
   /// The module that set_submodule put in place of this one, or null.
   const Module* substitute() const { return substitute_.get(); }
 
@@ -192,9 +265,92 @@ class Module {
   friend class detail::Running;
 
   detail::OwnedModule substitute_;
+  detail::OwnedHooks hooks_;
   bool training_ = true;
   bool mode_is_set_ = false;  // train or eval has reached this module
   bool is_part_ = false;      // a walk has reached it as a child of another module
+};
+
+namespace detail {
+/// Whether the arguments after the first `given` ones are tensors.
+template <class... Args>
+constexpr bool rest_are_tensors(std::size_t given) {
+  std::size_t i = 0;
+  return given <= sizeof...(Args) &&
+         ((i++ < given || std::same_as<std::remove_cvref_t<Args>, Tensor>)&&...);
+}
+}  // namespace detail
+
+/// A module whose forward has the signature Result(Args...). Arguments and results may be of any
+/// types; autograd/each_tensor.h says what a struct of tensors needs. Everything else is as in
+/// Module, except that only code that knows the signature can call it: Sequential and Trainer take
+/// modules of one tensor.
+///
+/// Tensors at the end that a call leaves out are undefined, like None in PyTorch: net(image). Then
+/// a module with a Tensor as its result also runs in a Sequential.
+template <class Signature>
+class ModuleOf;
+template <>
+class ModuleOf<Tensor(const Tensor&)> : public Module {};
+
+template <class Result, class... Args>
+class ModuleOf<Result(Args...)> : public Module {
+  static_assert(!std::is_void_v<Result>, "ModuleOf: forward must return a result");
+  static_assert(!std::same_as<std::tuple<Args...>, std::tuple<const Tensor&>>,
+                "ModuleOf: take the only argument by value: ModuleOf<Result(Tensor)>, and "
+                "`Result forward(Tensor x) override`, because `forward(const Tensor&)` of Module "
+                "returns a Tensor");
+
+ public:
+  using Forward = Result(Args...);
+  static constexpr bool takes_one_tensor = std::same_as<Result, Tensor> && sizeof...(Args) > 0 &&
+                                           detail::rest_are_tensors<Args...>(0);
+
+  virtual Result forward(Args... args) = 0;
+  Result operator()(Args... args) {
+    ModuleOf& module = runs();
+    return module.call(
+        [&](auto&... inputs) -> Result {
+          return (module.*ModuleOf::run)(static_cast<Args>(inputs)...);
+        },
+        args...);
+  }
+  template <class... Given>
+  requires(sizeof...(Given) < sizeof...(Args) &&
+           detail::rest_are_tensors<Args...>(sizeof...(Given))) Result
+  operator()(const Given&... given) {
+    return [&]<std::size_t... i>(std::index_sequence<i...>) {
+      return (*this)(given..., (static_cast<void>(i), Tensor())...);
+    }
+    (std::make_index_sequence<sizeof...(Args) - sizeof...(Given)>());
+  }
+  void operator()(...) = delete;  // not the arguments of this module's forward
+
+  /// For containers.
+  Tensor forward(const Tensor& x) final {
+    if constexpr (takes_one_tensor) {
+      return [&]<std::size_t... i>(std::index_sequence<i...>) {
+        return (this->*run)(x, (static_cast<void>(i), Tensor())...);
+      }
+      (std::make_index_sequence<sizeof...(Args) - 1>());
+    } else {
+      throw Error(detail::type_name(*this) +
+                  ": its forward does not take one tensor and return one; call it where its own "
+                  "type is known");
+    }
+  }
+
+ private:
+  static constexpr Result (ModuleOf::*run)(Args...) = &ModuleOf::forward;
+
+  /// This module, or the one that set_submodule put in its place.
+  ModuleOf& runs() {
+    if (substitute() == nullptr) return *this;
+    auto* module = dynamic_cast<ModuleOf*>(&self());
+    require(module != nullptr, detail::type_name(self()), ": set_submodule put it in place of a ",
+            detail::type_name(*this), ", but its forward has other arguments or results");
+    return *module;
+  }
 };
 
 /// A deep copy: its own parameters and buffers, no gradients. Also copies the module that a
@@ -250,16 +406,17 @@ void unshare(const Module& original, Module& copy);
 /// Throws Error unless `module` is of type M exactly.
 void require_whole(const Module& module, const std::type_info& M);
 
-/// "Conv2d" for rondo::nn::Conv2d.
-std::string type_name(const Module& module);
-std::string type_name(const std::type_info& type);
-
-/// While this object lives, `module` is the innermost one running on this thread, with `inputs`.
-/// Under AnomalyMode, and while a profiler records, it opens a scope such as "layer1.0.conv1": the
-/// path from the calling module to this one.
+/// While this object lives, `module` is the innermost one running on this thread, with the tensors
+/// of `inputs`. Under AnomalyMode, and while a profiler records, it opens a scope such as
+/// "layer1.0.conv1": the path from the calling module to this one.
 class Running {
  public:
-  Running(Module& module, std::initializer_list<const Tensor*> inputs);
+  template <class... Inputs>
+  explicit Running(Module& module, const Inputs&... inputs) : Running(Begin(), module) {
+    if (caller_ != nullptr) return;
+    [[maybe_unused]] const auto add = [this](const std::string&, const Tensor& x) { add_input(x); };
+    (each_tensor(inputs, add), ...);
+  }
   ~Running();
   /// The outermost running module of this thread, or null.
   static const Running* outermost();
@@ -276,14 +433,51 @@ class Running {
   Running& operator=(const Running&) = delete;
 
  private:
+  struct Begin {};
+  Running(Begin, Module& module);
+  void add_input(const Tensor& x) {
+    if (!x.defined()) return;
+    if (num_inputs_ < inputs_.size())
+      inputs_[num_inputs_++] = &x.impl();
+    else
+      more_inputs_.push_back(&x.impl());
+  }
+
   Module& module_;
   Running* caller_;
-  std::array<const TensorImpl*, 5> inputs_ = {};  // of the outermost one
+  std::array<const TensorImpl*, 8> inputs_ = {};  // of the outermost one
+  std::size_t num_inputs_ = 0;
+  std::vector<const TensorImpl*> more_inputs_ = {};
   std::string name_;
   std::optional<ScopeName> scope_;
   RecordFunction range_;
 };
 }  // namespace detail
+
+template <class F, class... Inputs>
+auto Module::call(const F& forward, Inputs&... inputs)
+    -> std::invoke_result_t<const F&, Inputs&...> {
+  const detail::Running running(*this, inputs...);
+  if (hooks_.empty() && !detail::has_observer()) return forward(inputs...);
+  // Hooks may replace the inputs: copies of those that the caller passed as constants.
+  std::tuple<std::conditional_t<std::is_const_v<Inputs>, std::remove_const_t<Inputs>, Inputs&>...>
+  held(inputs...);
+  Tensors tensors = tensors_of(held);
+  detail::HookedCall hooked(*this, hooks_, tensors);
+  put_tensors(held, tensors);
+  auto result = std::apply(forward, held);
+  tensors = tensors_of(result);
+  hooked.finish(tensors);
+  put_tensors(result, tensors);
+  return result;
+}
+
+/// `module`, moved and converted: auto net = to(Net(), Device::cuda()).
+template <std::derived_from<Module> M, class Where>
+requires(std::same_as<Where, Device> || std::same_as<Where, DType>) M to(M module, Where where) {
+  module.to(where);
+  return module;
+}
 
 template <class M>
 M clone(const M& module) {

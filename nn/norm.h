@@ -80,6 +80,7 @@ struct LocalResponseNorm : Module {
   explicit LocalResponseNorm(std::int64_t size, LocalResponseNormOptions options = {})
       : size(size), options(options) {}
   Tensor forward(const Tensor& x) override { return local_response_norm(x, size, options); }
+  std::string extra_repr() const override;
 };
 
 }  // namespace rondo::nn

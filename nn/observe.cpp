@@ -16,9 +16,10 @@ ForwardObserver::~ForwardObserver() { observer = before_; }
 
 namespace detail {
 
-Tensor observed(Module& module, const Tensor& x, Tensor y) {
-  if (observer != nullptr) (*observer)(module, x, y);
-  return y;
+bool has_observer() { return observer != nullptr; }
+
+void observe(Module& module, const Tensors& inputs, const Tensors& outputs) {
+  if (observer != nullptr) (*observer)(module, inputs, outputs);
 }
 
 }  // namespace detail

@@ -1,6 +1,6 @@
 #pragma once
 // ForwardObserver: is called after every module's forward, for code that needs to know what a model
-// does with an input, such as summaries (nn/summary.h).
+// does with an input, such as summaries (nn/summary.h). PyTorch: register_module_forward_hook.
 
 #include <functional>
 
@@ -9,11 +9,11 @@
 namespace rondo::nn {
 
 /// While this object lives, `seen` is called after each forward of a module on this thread, with
-/// the module's input and output; inner modules come first, as with PyTorch's forward hooks. If
-/// several observers exist, only the newest is called.
+/// the tensors of the module's arguments and results; inner modules come first, and a module's
+/// hooks (nn/hooks.h) before. If several observers exist, only the newest is called.
 class ForwardObserver {
  public:
-  using Seen = std::function<void(Module& module, const Tensor& x, const Tensor& y)>;
+  using Seen = std::function<void(Module& module, const Tensors& inputs, const Tensors& outputs)>;
   explicit ForwardObserver(Seen seen);
   ~ForwardObserver();
   ForwardObserver(const ForwardObserver&) = delete;
@@ -25,8 +25,8 @@ class ForwardObserver {
 };
 
 namespace detail {
-/// Returns y after calling the observer, if there is one.
-Tensor observed(Module& module, const Tensor& x, Tensor y);
+/// Calls the observer, if there is one.
+void observe(Module& module, const Tensors& inputs, const Tensors& outputs);
 }  // namespace detail
 
 }  // namespace rondo::nn

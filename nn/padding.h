@@ -13,9 +13,11 @@ struct Pad : Module {
   PadMode mode;
   double value;
   Tensor forward(const Tensor& x) override { return pad(x, padding, mode, value); }
+  std::string extra_repr() const override;
 
  protected:
   Pad(std::int64_t padded_dims, const Dims& padding, PadMode mode, double value = 0);
+  std::string text_with_value() const;
 };
 
 /// Such as nn::ReflectionPad2d({1, 2, 0, 1}).
@@ -27,6 +29,7 @@ template <std::int64_t padded_dims>
 struct PadWithValue : Pad {
   PadWithValue(const Dims& padding, double value)
       : Pad(padded_dims, padding, PadMode::constant, value) {}
+  std::string extra_repr() const override { return text_with_value(); }
 };
 
 struct ZeroPad1d : PadOf<PadMode::constant, 1> {

@@ -96,8 +96,7 @@ std::string type_name(const std::type_info& type) {
   return name;
 }
 
-Running::Running(Module& module, std::initializer_list<const Tensor*> inputs)
-    : module_(module), caller_(innermost_running) {
+Running::Running(Begin, Module& module) : module_(module), caller_(innermost_running) {
   if (caller_ == nullptr) nodes_before = Node::next_sequence();
   if (GradMode::is_enabled() && !is_recomputing())
     RequireLeaves(module, caller_ == nullptr ? module : outermost_running->module_);
@@ -108,10 +107,6 @@ Running::Running(Module& module, std::initializer_list<const Tensor*> inputs)
     if (is_recorded) range_.open(ScopeName::path(), EventKind::module);
   }
   if (caller_ == nullptr) {
-    std::size_t count = 0;
-    for (const Tensor* x : inputs) {
-      if (x->defined()) inputs_.at(count++) = &x->impl();
-    }
     outermost_running = this;
     watch_leaves(module.is_part_);
   }
@@ -128,7 +123,8 @@ Running::~Running() {
 const Running* Running::outermost() { return outermost_running; }
 Module& Running::innermost() { return innermost_running->module_; }
 bool Running::is_input(const Tensor& x) const {
-  return std::ranges::find(inputs_, &x.impl()) != inputs_.end();
+  return std::ranges::find(inputs_, &x.impl()) != inputs_.end() ||
+         std::ranges::find(more_inputs_, &x.impl()) != more_inputs_.end();
 }
 
 void Running::require_eval_reached(const Module& module) {

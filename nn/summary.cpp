@@ -42,7 +42,8 @@ std::string mebibytes(std::int64_t bytes) {
 
 }  // namespace
 
-ModelSummary summarize(Module& model, const Tensor& input) {
+ModelSummary summarize(const ModelCall& call) {
+  Module& model = call.model;
   ModelSummary summary;
   std::map<const Module*, std::string> names;
   for (const auto& [name, module] : model.named_modules()) names.emplace(&module->self(), name);
@@ -55,9 +56,9 @@ ModelSummary summarize(Module& model, const Tensor& input) {
   for (const auto& [name, buffer] : model.named_buffers()) summary.buffer_bytes += buffer.nbytes();
 
   std::map<const Module*, std::size_t> places;
-  const ForwardObserver observer([&](Module& module, const Tensor& x, const Tensor& y) {
+  const auto add = [&](Module& module, const Tensors& inputs, const Tensors& outputs) {
     const std::vector<Tensor> own = own_parameters(module);
-    const std::int64_t multiply_adds = module.multiply_adds(x, y);
+    const std::int64_t multiply_adds = module.multiply_adds_of(inputs, outputs);
     if (own.empty() && multiply_adds == 0 && module.named_modules().size() > 1)
       return;  // observed through its children
     const auto [place, is_new] = places.emplace(&module, summary.layers.size());
@@ -70,16 +71,23 @@ ModelSummary summarize(Module& model, const Tensor& input) {
       summary.layers.push_back(std::move(layer));
     }
     LayerSummary& layer = summary.layers[place->second];
-    layer.input = x.shape();
-    layer.output = y.shape();
+    if (!inputs.empty()) layer.input = inputs[0].shape();
+    if (!outputs.empty()) layer.output = outputs[0].shape();
     ++layer.calls;
     layer.multiply_adds += multiply_adds;
     summary.multiply_adds += multiply_adds;
-    summary.output_bytes += y.nbytes();
+    for (const Tensor& y : outputs) summary.output_bytes += y.nbytes();
+  };
+  const ForwardObserver observer([&](Module& module, Tensors inputs, Tensors outputs) {
+    for (Tensors* tensors : {&inputs, &outputs})
+      std::erase_if(*tensors, [](const Tensor& x) { return !x.defined(); });
+    add(module, inputs, outputs);
   });
   const EvalMode eval(model);
   const NoGradGuard no_grad;
-  model(input);
+  Tensors inputs;
+  for (const NamedTensor& input : call.inputs) inputs.push_back(input.tensor);
+  call.run(inputs);
   return summary;
 }
 

@@ -2,12 +2,15 @@
 // A model's layers, and what it does with one input: shapes, parameters, multiply-adds.
 //
 //   std::cout << nn::summarize(net, {1, 3, 224, 224});
+//   std::cout << nn::summarize(bert, tokens, nn::BertCall{.attention_mask = mask});
 
+#include <concepts>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
 #include <vector>
 
+#include "nn/model_call.h"
 #include "nn/module.h"
 
 namespace rondo::nn {
@@ -15,7 +18,7 @@ namespace rondo::nn {
 /// A module that has parameters itself, or has no child modules.
 struct LayerSummary {
   std::string name, type;          // "layer1.0.conv1", "Conv2d"
-  Dims input, output;              // of its last forward
+  Dims input, output;              // of its last forward: the first tensors of each
   std::int64_t calls = 0;          // more than 1: the layer is used several times
   std::int64_t parameters = 0;     // elements; a shared weight counts in its first layer only
   std::int64_t multiply_adds = 0;  // of products (convolutions, attention, …), over all calls
@@ -32,7 +35,13 @@ struct ModelSummary {
 
 /// Runs one forward in eval mode, without recording, and restores the modes. Throws what the
 /// forward throws.
-ModelSummary summarize(Module& model, const Tensor& input);
+ModelSummary summarize(const ModelCall& call);
+/// The inputs are the arguments of the model's forward.
+template <std::derived_from<Module> M, class... Inputs>
+requires(sizeof...(Inputs) > 0 && (!std::same_as<Inputs, Dims> && ...)) ModelSummary
+    summarize(M& model, const Inputs&... inputs) {
+  return summarize(call_of(model, inputs...));
+}
 /// The same with an input of zeros, f32, on the device of the model's parameters.
 ModelSummary summarize(Module& model, const Dims& input);
 

@@ -2,14 +2,16 @@
 
 #include "nn/transformer.h"
 
-#include <typeinfo>
 #include <utility>
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
-#include "nn/observe.h"
 
 namespace rondo::nn {
+
+Tensor detail::activated(const Tensor& x, TransformerActivation activation) {
+  return activation == TransformerActivation::relu ? relu(x) : gelu(x);
+}
 
 TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead,
                                                  TransformerEncoderLayerOptions options)
@@ -35,9 +37,7 @@ Tensor TransformerEncoderLayer::attend(const Tensor& x, const TransformerMasks& 
 }
 
 Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
-  const Tensor wide = linear1(x);
-  const bool is_relu = options.activation == TransformerActivation::relu;
-  return dropout2(linear2(dropout(is_relu ? relu(wide) : gelu(wide))));
+  return dropout2(linear2(dropout(detail::activated(linear1(x), options.activation))));
 }
 
 Tensor TransformerEncoderLayer::run(const Tensor& x, const TransformerMasks& masks) {
@@ -50,20 +50,12 @@ Tensor TransformerEncoderLayer::run(const Tensor& x, const TransformerMasks& mas
 }
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& x, const TransformerMasks& masks) {
-  const detail::Running running(*this, {&x, &masks.src_mask, &masks.src_key_padding_mask});
-  return detail::observed(*this, x, run(x, masks));
+  return call([&](const Tensor& in, const TransformerMasks& m) { return run(in, m); }, x, masks);
 }
 
 TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer,
                                        std::int64_t num_layers, AnyModule norm)
-    : norm(std::move(norm)) {
-  require(num_layers >= 0, "TransformerEncoder: ", num_layers, " layers");
-  require(typeid(layer) == typeid(TransformerEncoderLayer), "TransformerEncoder: the layer is a ",
-          detail::type_name(layer),
-          ", and copies of it as a TransformerEncoderLayer would lose what it adds; put its clones "
-          "into an nn::ModuleList and run them in a forward of your own");
-  for (std::int64_t i = 0; i < num_layers; ++i) layers.push_back(clone(layer));
-}
+    : layers(detail::copies_of("TransformerEncoder", layer, num_layers)), norm(std::move(norm)) {}
 
 Tensor TransformerEncoder::run(const Tensor& x, const TransformerMasks& masks) {
   Tensor y = x;
@@ -72,8 +64,7 @@ Tensor TransformerEncoder::run(const Tensor& x, const TransformerMasks& masks) {
 }
 
 Tensor TransformerEncoder::operator()(const Tensor& x, const TransformerMasks& masks) {
-  const detail::Running running(*this, {&x, &masks.src_mask, &masks.src_key_padding_mask});
-  return detail::observed(*this, x, run(x, masks));
+  return call([&](const Tensor& in, const TransformerMasks& m) { return run(in, m); }, x, masks);
 }
 
 }  // namespace rondo::nn

@@ -1,7 +1,10 @@
 #pragma once
 // TransformerEncoderLayer, TransformerEncoder: attention alternates with a small network that is
 // applied to each element, each with a residual connection (Vaswani et al. 2017). With a causal
-// mask it is the core of language models (examples/05_text.cpp).
+// mask it is the core of language models (examples/05_text.cpp). The decoder is in
+// transformer_decoder.h.
+
+#include <typeinfo>
 
 #include "nn/attention.h"
 #include "nn/containers.h"
@@ -30,7 +33,29 @@ struct TransformerMasks {
   Tensor src_mask = {};              // (L, L), or (N nhead, L, L)
   Tensor src_key_padding_mask = {};  // (N, L)
   bool is_causal = false;            // element i attends to 0 … i
+  template <class V>
+  void visit(V&& v) {
+    v("src_mask", src_mask);
+    v("src_key_padding_mask", src_key_padding_mask);
+  }
 };
+
+namespace detail {
+Tensor activated(const Tensor& x, TransformerActivation activation);
+
+/// Independent copies of a layer. Throws Error if it is of a class derived from Layer.
+template <class Layer>
+ModuleList copies_of(const char* stack, const Layer& layer, std::int64_t count) {
+  require(count >= 0, stack, ": ", count, " layers");
+  require(typeid(layer) == typeid(Layer), stack, ": the layer is a ", type_name(layer),
+          ", and copies of it as a ", type_name(typeid(Layer)),
+          " would lose what it adds; put its clones into an nn::ModuleList and run them in a "
+          "forward of your own");
+  ModuleList layers;
+  for (std::int64_t i = 0; i < count; ++i) layers.push_back(clone(layer));
+  return layers;
+}
+}  // namespace detail
 
 /// x (L, N, d_model), or (N, L, d_model) with batch_first, to the same shape:
 ///

@@ -11,7 +11,7 @@
 // new capture. The host keeps its own copy of the rates, so reading them does not wait for the
 // device.
 //
-// Read next: sgd.h, composed.h, lr_schedule.h, clip.h.
+// Read next: data/loader.h; about optimizers: sgd.h, composed.h, lr_schedule.h, clip.h.
 
 #include <array>
 #include <cstdint>

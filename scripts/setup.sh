@@ -4,8 +4,8 @@
 #   scripts/setup.sh [core|test|extra]
 #
 # core   packages for building and training (the default)
-# test   core, and packages for scripts/test.sh
-# extra  test, and packages for developers: formatter, linter, documentation, compiler cache,
+# test   core, and packages for scripts/test.sh, among them those of the documents
+# extra  test, and packages for developers: formatter, linter, compiler cache,
 #        Python for the PyTorch oracle and peer benchmarks
 #
 # If all packages are installed, it says so and changes nothing. Otherwise it lists the missing ones with their
@@ -41,6 +41,9 @@ core libjpeg-dev libjpeg-turbo-devel JPEG: data sets of pictures in files
 core libpng-dev libpng-devel PNG: data sets of pictures in files
 core zlib1g-dev zlib-devel reads gzipped data and weights
 core liblapacke-dev lapack-devel LAPACK: inverses and decompositions of matrices
+core libhdf5-dev hdf5-devel HDF5: data sets in .h5 files
+core libkissfft-dev - KISS FFT: Fourier transforms
+core libicu-dev libicu-devel ICU: tokenizers of texts
 core libprotobuf-dev protobuf-lite-devel protocol buffers: files for TensorBoard, ONNX
 core protobuf-compiler protobuf-devel protoc
 core procps procps-ng pkill, which stops a run
@@ -50,9 +53,14 @@ test libgtest-dev gtest-devel GoogleTest
 test libgmock-dev gmock-devel GoogleTest's matchers
 test shellcheck ShellCheck checks the shell scripts
 test mold mold links the programs in a tenth of the time
+test pkg-config pkgconf-pkg-config flags of an installed rondo
 test xz-utils xz unpacks recorded data
 test python3 python3 runs stand-ins for programs in tests of scripts, and simulations
 test iproute2 iproute-tc ip and tc: networks of the hosts that extras/cluster/multihost.sh makes
+test python3-sphinx python3-sphinx the documents as a site: scripts/docs.sh
+test python3-myst-parser - Sphinx's reader of Markdown
+test furo - the look of the site
+test doxygen doxygen the API reference
 test libsimgrid-dev - simulated clusters: bench/simgrid
 extra ccache ccache makes rebuilding faster
 extra clang-format clang-tools-extra formats the sources
@@ -60,7 +68,6 @@ extra clang-tidy clang-tools-extra lints the sources
 extra clang clang the other compiler, for libFuzzer
 extra libclang-rt-dev compiler-rt libFuzzer and the sanitizers of clang
 extra libomp-dev libomp-devel OpenMP of clang
-extra doxygen doxygen the API reference
 extra python3-venv python3 virtual environments of the PyTorch oracle and peer benchmarks
 extra python3-matplotlib python3-matplotlib the figure of bench/simgrid/scaling.py
 extra python3-dev python3-devel headers that torch.compile compiles against

@@ -150,7 +150,7 @@ if [ "$(id -u)" -eq 0 ]; then
 fi
 
 # Under mpirun the program always sees a terminal, so this script checks whether there is one.
-[ -t 1 ] || export TERM=dumb
+[ ! -t 1 ] || has progress || extra+=(--progress bar)
 
 cd "$called_from"
 program=$repository/build/bin/cifar_resnet

@@ -12,6 +12,8 @@
 // virtuals, and is complete when its class compiles, without registration or a fallback table.
 //
 // Float kernels accept f64 f32 bf16 f16; sums of bf16 and f16 are accumulated in f32.
+//
+// Read next: autograd/node.h, which records what was computed.
 
 #include <cassert>
 #include <memory>

@@ -38,8 +38,8 @@ using Compute =
     std::conditional_t<std::is_same_v<T, double>, double,
                        std::conditional_t<is_floating(dtype_of<T>), float, std::int64_t>>;
 
-/// Calls f.operator()<C>() with the type C in which kernels compute `dtype`: double for f64, float
-/// for the other floats, int64_t for integers and bool.
+/// Calls `f.operator()<C>()` with the type C in which kernels compute `dtype`: double for f64,
+/// float for the other floats, int64_t for integers and bool.
 template <class F>
 void visit_compute_type(DType dtype, F&& f) {
   if (dtype == DType::f64) return f.template operator()<double>();
@@ -74,7 +74,7 @@ decltype(auto) visit_float(DType dtype, const char* op, F&& f) {
   }
 }
 
-/// Calls f.operator()<Word>() with an unsigned integer type as wide as an element of `dtype`.
+/// Calls `f.operator()<Word>()` with an unsigned integer type as wide as an element of `dtype`.
 /// Kernels that only move elements need to know nothing else.
 template <class F>
 decltype(auto) visit_word(DType dtype, F&& f) {

@@ -14,9 +14,9 @@
 namespace rondo {
 namespace {
 
-/// A contiguous CPU tensor, converted to the options' dtype and device.
+/// A contiguous tensor, converted to the options' dtype and device.
 Tensor converted(const Tensor& exact, TensorOptions options) {
-  if (options.dtype == exact.dtype() && options.device.is_cpu()) return exact;
+  if (options.dtype == exact.dtype() && options.device == exact.device()) return exact;
   Tensor out = Tensor::empty(exact.shape(), options);
   if (out.numel() > 0) backend(out).copy(exact, out);
   return out;
@@ -65,6 +65,35 @@ Tensor full_like(const Tensor& x, Scalar value) {
 Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
 Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
 
+namespace {
+
+/// first + step i, for i = 0 … count - 1, computed in i64 or f64. On a GPU by its own kernels, so
+/// that a captured graph may contain it.
+template <class C>
+Tensor progression(std::int64_t count, TensorOptions options, C first, C step) {
+  const auto value = [=](std::int64_t i) { return first + step * static_cast<C>(i); };
+  // Kernels take their parameters as doubles.
+  const auto is_exact = [](C number) { return std::abs(static_cast<double>(number)) < 0x1p53; };
+  if (options.device.is_cpu() || count == 0 || !is_exact(first) || !is_exact(step))
+    return sequence<C>(count, options, value);
+  for (const std::int64_t end : {std::int64_t{0}, count - 1})
+    Scalar(value(end)).check_fits(options.dtype);
+  Backend& device = backend(options.device);
+  const auto made = [&](DType dtype) {
+    return Tensor::empty({count}, {.dtype = dtype, .device = options.device});
+  };
+  const Tensor ones = made(i64), places = made(i64), values = made(dtype_of<C>);
+  device.fill(ones, 1);
+  device.cumsum(ones, 0, false, places);
+  device.unary(UnaryOp::add_scalar, places, places, {.alpha = -1});
+  device.copy(places, values);
+  device.unary(UnaryOp::mul_scalar, values, values, {.alpha = static_cast<double>(step)});
+  device.unary(UnaryOp::add_scalar, values, values, {.alpha = static_cast<double>(first)});
+  return converted(values, options);
+}
+
+}  // namespace
+
 Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
   const double first = start.to<double>(), last = end.to<double>(), by = step.to<double>();
   require<Error>(by != 0 && std::isfinite(first) && std::isfinite(last) && !std::isnan(by),
@@ -82,12 +111,11 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
                             distance != std::numeric_limits<std::int64_t>::min(),
                         "arange: the distance from ", a, " to ", b, " is 2^63 or more");
     const std::int64_t count = distance / s + (distance % s != 0);
-    return sequence<std::int64_t>(count, options, [=](std::int64_t i) { return a + s * i; });
+    return progression<std::int64_t>(count, options, a, s);
   }
   const double count = std::ceil((last - first) / by);
   require<ShapeError>(count < 0x1p60, "arange: ", count, " values are too many");
-  return sequence<double>(static_cast<std::int64_t>(count), options,
-                          [=](std::int64_t i) { return first + by * static_cast<double>(i); });
+  return progression<double>(static_cast<std::int64_t>(count), options, first, by);
 }
 
 Tensor arange(Scalar start, Scalar end, Scalar step) {
@@ -98,14 +126,30 @@ Tensor arange(Scalar start, Scalar end, Scalar step) {
 Tensor arange(Scalar end, TensorOptions options) { return arange(0, end, 1, options); }
 Tensor arange(Scalar end) { return arange(0, end, 1); }
 
-Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options) {
-  require<Error>(steps >= 0, "linspace: expected a number of steps >= 0, got ", steps);
+namespace {
+
+/// f(start) … f(end), of `steps` values at equal distances.
+template <class F>
+Tensor spaced(const char* op, double start, double end, std::int64_t steps, TensorOptions options,
+              F f) {
+  require<Error>(steps >= 0, op, ": expected a number of steps >= 0, got ", steps);
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   // Counted from the nearer end, so that both ends are exact and the sequence is symmetric.
   return sequence<double>(steps, options, [=](std::int64_t i) {
-    return i < steps / 2 || steps == 1 ? start + step * static_cast<double>(i)
-                                       : end - step * static_cast<double>(steps - 1 - i);
+    return f(i < steps / 2 || steps == 1 ? start + step * static_cast<double>(i)
+                                         : end - step * static_cast<double>(steps - 1 - i));
   });
+}
+
+}  // namespace
+
+Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options) {
+  return spaced("linspace", start, end, steps, options, [](double x) { return x; });
+}
+
+Tensor logspace(double start, double end, std::int64_t steps, double base, TensorOptions options) {
+  return spaced("logspace", start, end, steps, options,
+                [base](double x) { return std::pow(base, x); });
 }
 
 Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options) {

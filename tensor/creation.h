@@ -33,6 +33,9 @@ Tensor arange(Scalar end);
 Tensor arange(Scalar end, TensorOptions options);
 /// `steps` values from start to end, both included. Throws Error if the dtype cannot hold them.
 Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options = {});
+/// base^start to base^end, both included; their logarithms have equal distances.
+Tensor logspace(double start, double end, std::int64_t steps, double base = 10,
+                TensorOptions options = {});
 /// n × m (n × n without m), with ones on the diagonal.
 Tensor eye(std::int64_t n, std::int64_t m = -1, TensorOptions options = {});
 

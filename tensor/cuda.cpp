@@ -11,9 +11,13 @@ namespace {
 
 bool is_set(const char* variable) { return flag_from_environment(variable).value_or(false); }
 
-std::atomic<bool>& tf32() {
-  static std::atomic<bool> on = is_set("RONDO_TF32");
-  return on;
+std::atomic<Tf32>& tf32() {
+  const auto from_environment = [] {
+    const auto flag = flag_from_environment("RONDO_TF32");
+    return !flag ? Tf32::convolutions : *flag ? Tf32::all : Tf32::none;
+  };
+  static std::atomic<Tf32> where = from_environment();
+  return where;
 }
 std::atomic<bool>& deterministic() {
   static std::atomic<bool> on = is_set("RONDO_DETERMINISTIC");
@@ -26,8 +30,8 @@ std::atomic<bool>& measuring() {
 
 }  // namespace
 
-bool allows_tf32() { return tf32(); }
-void allow_tf32(bool on) { tf32() = on; }
+Tf32 allowed_tf32() { return tf32(); }
+void allow_tf32(Tf32 where) { tf32() = where; }
 bool is_deterministic() { return deterministic(); }
 void set_deterministic(bool on) { deterministic() = on; }
 bool measures_plans() { return measuring(); }

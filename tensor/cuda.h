@@ -46,10 +46,12 @@ void empty_cache(int device = 0);
 
 // Settings of the libraries. Each one applies to the whole process, from the next call on.
 
-/// Whether f32 matrix products and convolutions may round their factors to 10 mantissa bits (TF32:
-/// about 8 times as fast on tensor cores). Off unless RONDO_TF32=1 is in the environment.
-bool allows_tf32();
-void allow_tf32(bool on);
+/// Which f32 operations may round their factors to 10 mantissa bits (TF32: about 8 times as fast on
+/// tensor cores). As in PyTorch convolutions may, and matrix products may not. RONDO_TF32=0 in the
+/// environment means none, RONDO_TF32=1 all.
+enum class Tf32 { none, convolutions, all };
+Tf32 allowed_tf32();
+void allow_tf32(Tf32 where);
 
 /// Whether only kernels with reproducible (bit-identical) results may run. This excludes cuDNN's
 /// engines that add values in the order in which threads arrive; rondo's own kernels never do so.

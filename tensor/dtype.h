@@ -123,7 +123,7 @@ struct DTypeOf<bool> : std::integral_constant<DType, DType::boolean> {};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<std::remove_cv_t<T>>::value;
 
-/// Calls f.template operator()<T>() with the C++ type of `dtype`:
+/// Calls `f.template operator()<T>()` with the C++ type of `dtype`:
 /// `visit_dtype(x.dtype(), [&]<class T>() { ... x.data_ptr<T>() ... })`.
 template <class F>
 decltype(auto) visit_dtype(DType dtype, F&& f) {

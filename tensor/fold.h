@@ -42,7 +42,7 @@ struct Fold {
   }
 };
 
-/// Calls f.operator()<op>() with the FoldOp as a template argument.
+/// Calls `f.operator()<op>()` with the FoldOp as a template argument.
 template <class F>
 void visit_reduce(FoldOp op, F&& f) {
   switch (op) {

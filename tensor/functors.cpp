@@ -2,8 +2,8 @@
 
 namespace rondo::functors {
 
-void throw_not_on_integers() {
-  throw DTypeError("this element-wise op is not defined on integers");
+void throw_not_on(const char* kind) {
+  throw DTypeError(concat("this element-wise op is not defined on ", kind));
 }
 
 }  // namespace rondo::functors

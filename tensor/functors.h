@@ -12,6 +12,7 @@
 
 #include "tensor/backend.h"
 #include "tensor/ops_table.h"
+#include "tensor/special.h"
 
 namespace rondo {
 namespace functors {
@@ -71,6 +72,24 @@ RONDO_HD T remainder(T a, T b) {
     T r = std::fmod(a, b);
     return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
   }
+}
+/// a - b trunc(a / b): the result has the sign of a.
+template <class T>
+RONDO_HD T fmod(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return b == 0 || b == -1 ? 0 : a % b;
+  } else {
+    return std::fmod(a, b);
+  }
+}
+template <class T>
+RONDO_HD T left_shift(T a, T b) {
+  return b < 0 || b > 63 ? T(0) : static_cast<T>(static_cast<std::uint64_t>(a) << b);
+}
+/// Keeps the sign.
+template <class T>
+RONDO_HD T right_shift(T a, T b) {
+  return a >> (b < 0 || b > 63 ? T(63) : b);
 }
 /// Integer arithmetic wraps around, as in PyTorch.
 template <class T, class F>
@@ -169,10 +188,10 @@ RONDO_HD T silu_backward(T dy, T x) {
 /// Throws DTypeError. Defined out of line: a throw here would instantiate the exception's members
 /// in the kernels of each instruction set, and the linker might keep one of those copies for all
 /// callers.
-[[noreturn]] void throw_not_on_integers();
-RONDO_HD inline void refuse_integers() {
+[[noreturn]] void throw_not_on(const char* kind);
+RONDO_HD inline void refuse([[maybe_unused]] const char* kind) {
 #if !defined(__CUDA_ARCH__)  // no kernel is launched for such an op
-  throw_not_on_integers();
+  throw_not_on(kind);
 #endif
 }
 
@@ -210,7 +229,7 @@ RONDO_HD void visit_unary_of_integers(UnaryOp op, OpParams params, F&& f) {
   switch (op) {
     RONDO_UNARY_OPS_OF_ALL(RONDO_ROW)
     default:  // ops of floating-point numbers
-      refuse_integers();
+      refuse("integers");
   }
 #undef RONDO_ROW
 }
@@ -237,7 +256,12 @@ RONDO_HD void visit_binary_of_floats(BinaryOp op, OpParams params, F&& f) {
 #define RONDO_ROW(name, maths, ...) \
   case BinaryOp::name:              \
     return f([=] RONDO_HD(T a, T b) { return __VA_ARGS__; });
-  switch (op) { RONDO_BINARY_OPS(RONDO_ROW) }
+  switch (op) {
+    RONDO_BINARY_OPS_OF_ALL(RONDO_ROW)
+    RONDO_BINARY_OPS_OF_FLOATS(RONDO_ROW)
+    default:  // ops of integers
+      refuse("floating-point numbers");
+  }
 #undef RONDO_ROW
 }
 RONDO_WHERE_CALLED
@@ -253,8 +277,9 @@ RONDO_HD void visit_binary_of_integers(BinaryOp op, OpParams params, F&& f) {
     return f([=] RONDO_HD(T a, T b) { return __VA_ARGS__; });
   switch (op) {
     RONDO_BINARY_OPS_OF_ALL(RONDO_ROW)
+    RONDO_BINARY_OPS_OF_INTEGERS(RONDO_ROW)
     default:  // ops of floating-point numbers
-      refuse_integers();
+      refuse("integers");
   }
 #undef RONDO_ROW
 }

@@ -4,7 +4,8 @@
 //   name    as in UnaryOp or BinaryOp, and in profiles
 //   maths   `calls` if the value calls one of the vector functions below, else `plain`
 //   value   written in x (unary) or a and b (binary), of type T, and in the op's parameters
-//           alpha, beta, gamma; functions without std:: are those of tensor/functors.h
+//           alpha, beta, gamma; functions without std:: are those of tensor/functors.h and
+//           tensor/special.h
 //
 // A *_backward row gets a = dy and b = what was saved, and gives dx in one pass.
 //
@@ -65,6 +66,10 @@
   ROW(sigmoid, calls, sigmoid(x))                                       \
   ROW(erf, calls, std::erf(x))                                          \
   ROW(erfc, calls, std::erfc(x))                                        \
+  ROW(erfinv, calls, functors::erfinv(x))                               \
+  ROW(lgamma, plain, log_gamma(x))                                      \
+  ROW(digamma, calls, functors::digamma(x))                             \
+  ROW(polygamma, calls, functors::polygamma(alpha, x))                  \
   ROW(floor, plain, std::floor(x))                                      \
   ROW(ceil, plain, std::ceil(x))                                        \
   ROW(round, plain, std::nearbyint(x))                                  \
@@ -85,6 +90,7 @@
   ROW(mul, plain, times(a, b))                                 \
   ROW(floor_divide, plain, functors::floor_divide(a, b))       \
   ROW(remainder, plain, functors::remainder(a, b))             \
+  ROW(fmod, plain, functors::fmod(a, b))                       \
   ROW(pow, calls, power(a, b))                                 \
   ROW(maximum, plain, a != a ? a : b != b ? b : a > b ? a : b) \
   ROW(minimum, plain, a != a ? a : b != b ? b : a < b ? a : b) \
@@ -111,4 +117,13 @@
   ROW(silu_backward, calls, functors::silu_backward(a, b))           \
   ROW(fake_quantize_backward, plain, fake_quantize_passes(b, T(1) / alpha, beta, gamma) ? a : T(0))
 
-#define RONDO_BINARY_OPS(ROW) RONDO_BINARY_OPS_OF_ALL(ROW) RONDO_BINARY_OPS_OF_FLOATS(ROW)
+// Ops of integers and bools. A shift by a negative number, or by 64 or more, moves all bits out.
+#define RONDO_BINARY_OPS_OF_INTEGERS(ROW)                    \
+  ROW(bitwise_and, plain, (a & b))                           \
+  ROW(bitwise_or, plain, a | b)                              \
+  ROW(bitwise_xor, plain, a ^ b)                             \
+  ROW(bitwise_left_shift, plain, functors::left_shift(a, b)) \
+  ROW(bitwise_right_shift, plain, functors::right_shift(a, b))
+
+#define RONDO_BINARY_OPS(ROW) \
+  RONDO_BINARY_OPS_OF_ALL(ROW) RONDO_BINARY_OPS_OF_FLOATS(ROW) RONDO_BINARY_OPS_OF_INTEGERS(ROW)

@@ -13,6 +13,8 @@
 //
 // Thread safety: different threads may use different Tensor handles, and may read the same tensor
 // concurrently. The caller must order a write against every other access to the tensor.
+//
+// Read next: tensor/backend.h, which computes on the elements.
 
 #include <atomic>
 #include <concepts>
@@ -204,6 +206,7 @@ class Tensor {
   Tensor clone() const;
 
   Tensor reshape(const Dims& sizes) const;
+  Tensor reshape_as(const Tensor& other) const { return reshape(other.shape()); }
   Tensor view(const Dims& sizes) const;
   Tensor view_as(const Tensor& other) const { return view(other.shape()); }
   Tensor flatten(std::int64_t start_dim = 0, std::int64_t end_dim = -1) const;
@@ -212,14 +215,41 @@ class Tensor {
   Tensor squeeze(std::int64_t dim) const;
   Tensor unsqueeze(std::int64_t dim) const;
   Tensor expand(const Dims& sizes) const;
+  Tensor expand_as(const Tensor& other) const { return expand(other.shape()); }
+  Tensor broadcast_to(const Dims& sizes) const { return expand(sizes); }
   Tensor permute(const Dims& order) const;
   Tensor transpose(std::int64_t a, std::int64_t b) const;
+  Tensor swapaxes(std::int64_t a, std::int64_t b) const { return transpose(a, b); }
   Tensor t() const;
   /// The dimensions in reverse order.
   Tensor T() const;
+  /// The last two dimensions swapped.
+  Tensor mT() const { return transpose(-2, -1); }
   /// Repeats the tensor repeats[d] times along each dimension d. May add dimensions in front.
   Tensor repeat(const Dims& repeats) const;
   Tensor flip(const Dims& dims) const;
+  // The same without braces: x.view(2, -1) is x.view({2, -1}).
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) Tensor reshape(N... sizes)
+  const { return reshape(dims_of(sizes...)); }
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) Tensor view(N... sizes)
+  const { return view(dims_of(sizes...)); }
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) Tensor expand(N... sizes)
+  const { return expand(dims_of(sizes...)); }
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) Tensor permute(N... order)
+  const { return permute(dims_of(order...)); }
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) Tensor repeat(N... repeats)
+  const { return repeat(dims_of(repeats...)); }
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) Tensor tile(N... repeats)
+  const { return tile(dims_of(repeats...)); }
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) Tensor flip(N... dims)
+  const { return flip(dims_of(dims...)); }
   Tensor select(std::int64_t dim, std::int64_t index) const;
   Tensor narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;
   /// x[i] is x.select(0, i).
@@ -240,6 +270,8 @@ class Tensor {
   Tensor index_copy(std::int64_t dim, const Tensor& index, const Tensor& src) const;
   Tensor index_fill(std::int64_t dim, const Tensor& index, Scalar value) const;
   Tensor masked_select(const Tensor& mask) const;
+  Tensor masked_scatter(const Tensor& mask, const Tensor& source) const;
+  Tensor take_along_dim(const Tensor& index, std::optional<std::int64_t> dim = {}) const;
   Tensor nonzero() const;
   Tensor diagonal(std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) const;
   Tensor tril(std::int64_t diagonal = 0) const;
@@ -251,7 +283,13 @@ class Tensor {
   Tensor repeat_interleave(std::int64_t repeats, std::optional<std::int64_t> dim = {}) const;
   std::vector<Tensor> unbind(std::int64_t dim = 0) const;
   std::vector<Tensor> split(std::int64_t size, std::int64_t dim = 0) const;
+  std::vector<Tensor> split(const std::vector<std::int64_t>& sizes, std::int64_t dim = 0) const;
+  std::vector<Tensor> split(std::initializer_list<std::int64_t> sizes, std::int64_t dim = 0) const {
+    return split(std::vector<std::int64_t>(sizes), dim);
+  }
   std::vector<Tensor> chunk(std::int64_t chunks, std::int64_t dim = 0) const;
+  std::vector<Tensor> tensor_split(std::int64_t sections, std::int64_t dim = 0) const;
+  Tensor unfold(std::int64_t dim, std::int64_t size, std::int64_t step) const;
 
   Tensor sum() const;
   Tensor sum(const Dims& dims, bool keepdim = false) const;
@@ -280,6 +318,9 @@ class Tensor {
   Tensor argsort(std::int64_t dim = -1, bool descending = false) const;
   Tensor norm(const Dims& dims = {}, bool keepdim = false) const;
   Tensor logsumexp(const Dims& dims, bool keepdim = false) const;
+  Tensor nansum(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor nanmean(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor count_nonzero(const Dims& dims = {}) const;
   Tensor cumsum(std::int64_t dim) const;
   Tensor cumprod(std::int64_t dim) const;
   Tensor logcumsumexp(std::int64_t dim) const;
@@ -287,8 +328,49 @@ class Tensor {
   ValuesAndIndices cummin(std::int64_t dim) const;
 
   Tensor matmul(const Tensor& other) const;
+  Tensor mm(const Tensor& other) const;
+  Tensor bmm(const Tensor& other) const;
+  Tensor dot(const Tensor& other) const;
+  Tensor outer(const Tensor& other) const;
+  Tensor add(const Tensor& other, double alpha = 1) const;
+  Tensor sub(const Tensor& other, double alpha = 1) const;
+  Tensor mul(const Tensor& other) const;
+  Tensor div(const Tensor& other) const;
+  Tensor add(Scalar other) const;
+  Tensor sub(Scalar other) const;
+  Tensor mul(Scalar other) const;
+  Tensor div(Scalar other) const;
+  Tensor eq(const Tensor& other) const;
+  Tensor ne(const Tensor& other) const;
+  Tensor lt(const Tensor& other) const;
+  Tensor le(const Tensor& other) const;
+  Tensor gt(const Tensor& other) const;
+  Tensor ge(const Tensor& other) const;
+  Tensor eq(Scalar other) const;
+  Tensor ne(Scalar other) const;
+  Tensor lt(Scalar other) const;
+  Tensor le(Scalar other) const;
+  Tensor gt(Scalar other) const;
+  Tensor ge(Scalar other) const;
+  Tensor logical_and(const Tensor& other) const;
+  Tensor logical_or(const Tensor& other) const;
   Tensor maximum(const Tensor& other) const;
   Tensor minimum(const Tensor& other) const;
+  Tensor max(const Tensor& other) const { return maximum(other); }
+  Tensor min(const Tensor& other) const { return minimum(other); }
+  Tensor atan2(const Tensor& other) const;
+  Tensor fmod(const Tensor& other) const;
+  Tensor remainder(const Tensor& other) const;
+  Tensor fmod(Scalar other) const;
+  Tensor remainder(Scalar other) const;
+  Tensor lerp(const Tensor& end, double weight) const;
+  Tensor lerp(const Tensor& end, const Tensor& weight) const;
+  Tensor addcmul(const Tensor& a, const Tensor& b, double value = 1) const;
+  Tensor addcdiv(const Tensor& a, const Tensor& b, double value = 1) const;
+  /// condition ? this : other.
+  Tensor where(const Tensor& condition, const Tensor& other) const;
+  Tensor where(const Tensor& condition, Scalar other) const;
+  Tensor pow(const Tensor& exponent) const;
   Tensor pow(Scalar exponent) const;
   Tensor exp() const;
   Tensor log() const;
@@ -302,7 +384,10 @@ class Tensor {
   Tensor floor() const;
   Tensor ceil() const;
   Tensor round() const;
+  Tensor round(std::int64_t decimals) const;
   Tensor clamp(Scalar low, Scalar high) const;
+  Tensor clamp(const Tensor& low, const Tensor& high) const;
+  Tensor clip(Scalar low, Scalar high) const { return clamp(low, high); }
   Tensor clamp_min(Scalar low) const;
   Tensor clamp_max(Scalar high) const;
   Tensor isnan() const;
@@ -330,9 +415,20 @@ class Tensor {
   Tensor atanh() const;
   Tensor erf() const;
   Tensor erfc() const;
+  Tensor erfinv() const;
+  Tensor lgamma() const;
+  Tensor digamma() const;
+  Tensor logit(std::optional<double> eps = {}) const;
+  Tensor sinc() const;
+  Tensor deg2rad() const;
+  Tensor rad2deg() const;
   Tensor trunc() const;
+  Tensor frac() const;
   Tensor logical_not() const;
   Tensor isinf() const;
+  Tensor isposinf() const;
+  Tensor isneginf() const;
+  Tensor signbit() const;
   Tensor silu() const;
   Tensor softplus() const;
 
@@ -353,6 +449,22 @@ class Tensor {
   const Tensor& fill_(Scalar value) const;
   const Tensor& zero_() const;
   const Tensor& clamp_(Scalar low, Scalar high) const;
+  const Tensor& clamp_min_(Scalar low) const;
+  const Tensor& clamp_max_(Scalar high) const;
+  const Tensor& abs_() const;
+  const Tensor& neg_() const;
+  const Tensor& exp_() const;
+  const Tensor& log_() const;
+  const Tensor& sqrt_() const;
+  const Tensor& relu_() const;
+  const Tensor& sigmoid_() const;
+  const Tensor& tanh_() const;
+  const Tensor& floor_() const;
+  const Tensor& round_() const;
+  const Tensor& pow_(Scalar exponent) const;
+  const Tensor& lerp_(const Tensor& end, double weight) const;
+  const Tensor& addcmul_(const Tensor& a, const Tensor& b, double value = 1) const;
+  const Tensor& addcdiv_(const Tensor& a, const Tensor& b, double value = 1) const;
   const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
   const Tensor& scatter_(std::int64_t dim, const Tensor& index, const Tensor& src) const;
   const Tensor& scatter_(std::int64_t dim, const Tensor& index, Scalar value) const;
@@ -370,6 +482,9 @@ class Tensor {
   /// wrap_dim for a dimension that must exist.
   std::int64_t axis(std::int64_t dim, const char* what) const;
   [[noreturn, gnu::cold, gnu::noinline]] void fail_undefined() const;
+  static Dims dims_of(std::integral auto... values) {
+    return {static_cast<std::int64_t>(values)...};
+  }
 
   std::shared_ptr<TensorImpl> impl_;
 };

@@ -16,6 +16,9 @@ void agree_on_options(const optim::Optimizer& optimizer, const optim::LRSchedule
   agree("zero", options.zero);
   agree("accumulate_grad_batches", options.accumulate_grad_batches);
   agree("join", options.join);
+  agree("train_metrics", options.train_metrics);
+  agree("max_grad_norm", options.max_grad_norm);
+  agree("ema_decay", options.ema_decay);
   agree("amp", options.amp ? concat(*options.amp) : "off");
   agree("graph", options.graph);
   std::string metrics;

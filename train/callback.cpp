@@ -14,22 +14,33 @@ Metrics metrics_of(const EpochReport& report, std::int64_t steps) {
   Metrics metrics = {{"epoch", static_cast<double>(report.epoch)},
                      {"step", static_cast<double>(steps)},
                      {"train_loss", report.train_loss},
-                     {"test_loss", report.test.loss},
-                     {"test_accuracy", report.test.accuracy()},
                      {"lr", report.lr},
                      {"img_per_s", report.img_per_s},
                      {"seconds", report.seconds}};
+  metrics.insert(report.train.begin(), report.train.end());
+  if (report.test.samples > 0) metrics["test_loss"] = report.test.loss;
+  if (report.test.total > 0) metrics["test_accuracy"] = report.test.accuracy();
   for (const auto& [name, value] : report.test.metrics) metrics[concat("test_", name)] = value;
   return metrics;
 }
 
 std::string line_of(const EpochReport& report, std::int64_t epochs) {
-  std::string others;
-  for (const auto& [name, value] : report.test.metrics)
-    others += fmt::format(", test {} {:.4f}", name, value);
-  return fmt::format("epoch {}/{}: loss {:.4f}, test accuracy {:.2f} % ({} of {}){}, {} img/s, {}",
-                     report.epoch, epochs, report.train_loss, 100 * report.test.accuracy(),
-                     report.test.correct, report.test.total, others, format_rate(report.img_per_s),
+  const Evaluation& test = report.test;
+  std::string results;
+  for (const auto& [name, value] : report.train) {
+    results += name == "train_accuracy" ? fmt::format(", train accuracy {:.2f} %", 100 * value)
+                                        : fmt::format(", {} {:.4f}", name, value);
+  }
+  if (test.total > 0) {
+    results += fmt::format(", test accuracy {:.2f} % ({} of {})", 100 * test.accuracy(),
+                           test.correct, test.total);
+  } else if (test.samples > 0) {
+    results += fmt::format(", test loss {:.4f}", test.loss);
+  }
+  for (const auto& [name, value] : test.metrics)
+    results += fmt::format(", test {} {:.4f}", name, value);
+  return fmt::format("epoch {}/{}: loss {:.4f}{}, {} img/s, {}", report.epoch, epochs,
+                     report.train_loss, results, format_rate(report.img_per_s),
                      format_duration(report.seconds));
 }
 

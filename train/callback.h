@@ -34,7 +34,10 @@ struct StepReport {
 struct EpochReport {
   std::int64_t epoch = 0;  // completed, counted from 1
   double train_loss = 0;   // mean over its steps
-  Evaluation test;
+  /// What FitOptions::train_metrics and max_grad_norm measure on its steps: "train_accuracy",
+  /// "train_NAME", "grad_norm".
+  Metrics train = {};
+  Evaluation test = {};
   double lr = 0, img_per_s = 0, seconds = 0;
   Metrics metrics;  // all of the above by name, and the program's: a row of the metrics file
 };

@@ -3,57 +3,51 @@
 #include <set>
 
 #include "autograd/grad_mode.h"
-#include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
-#include "autograd/ops/reduce.h"
 #include "data/prefetch.h"
 #include "nn/eval_mode.h"
-#include "tensor/creation.h"
+#include "train/batch_sums.h"
+#include "train/share_of_data.h"
 
 namespace rondo::train {
 
 data::DataLoader evaluation_loader(const std::shared_ptr<const data::Dataset>& dataset,
                                    const data::Transform& transform, dist::Communicator& comm,
                                    std::int64_t batch_size, int workers) {
-  auto sampler = std::make_shared<data::DistributedSampler>(
-      dataset->size(),
-      data::DistributedSamplerOptions{
-          .rank = comm.rank(), .world_size = comm.world_size(), .shuffle = false, .even = false});
+  auto sampler = distributed_sampler(dataset->size(), comm, {.shuffle = false, .even = false});
   return {dataset, std::move(sampler), {.batch_size = batch_size, .workers = workers}, transform};
 }
 
 Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
                     const data::Transform& transform, dist::Communicator& comm,
-                    std::int64_t batch_size, int workers, const std::vector<Metric>& metrics) {
+                    const EvaluateOptions& options) {
   require(dataset->size() > 0, "evaluate: the data set is empty");
-  check_metrics(metrics);
-  data::DataLoader loader = evaluation_loader(dataset, transform, comm, batch_size, workers);
+  check_metrics(options.metrics);
+  std::vector<Metric> metrics = {
+      {"loss",
+       options.criterion
+           ? options.criterion
+           : [](const Tensor& y, const Tensor& target) { return cross_entropy(y, target); },
+       options.count ? options.count : count_of}};
+  metrics.insert(metrics.end(), options.metrics.begin(), options.metrics.end());
+  data::DataLoader loader =
+      evaluation_loader(dataset, transform, comm, options.batch_size, options.workers);
   const nn::EvalMode eval(model);
   NoGradGuard no_grad;
   const Device device = device_of(model);
-  const std::int64_t fixed = 2, count = fixed + std::ssize(metrics);
-  const Tensor sums = zeros({count}, {.dtype = f64, .device = device});  // correct, loss, metrics
+  BatchSums sums(1 + std::ssize(metrics), device);
   for (auto& batch : data::DeviceBatches(loader, device)) {
-    Tensor logits = model(batch.input);
-    sums.narrow(0, 0, 1).add_(rondo::sum(eq(argmax(logits, 1), batch.target)).to(f64));
-    sums.narrow(0, 1, 1).add_(
-        cross_entropy(logits, batch.target, {.reduction = Reduction::sum}).to(f64));
-    for (std::size_t m = 0; m < metrics.size(); ++m) {
-      const Tensor mean = metrics[m].function(logits, batch.target);
-      require<ShapeError>(mean.numel() == 1, "evaluate: the metric ", metrics[m].name,
-                          " of a batch has shape ", mean.shape(), ", but must be one number");
-      sums.narrow(0, fixed + static_cast<std::int64_t>(m), 1)
-          .add_(mean.reshape({1}).to(f64) * static_cast<double>(batch.size()));
-    }
+    const Tensor output = model(batch.input);
+    sums.add_metrics(1, metrics, output, batch.target);
+    sums.add_correct(0, output, batch.target);
   }
-  comm.all_reduce(sums);
-  const auto total = sums.to(Device::cpu()).to_vector<double>();
-  const auto samples = static_cast<double>(dataset->size());
-  Evaluation result{.correct = static_cast<std::int64_t>(total[0]),
-                    .total = dataset->size(),
-                    .loss = total[1] / samples};
-  for (std::size_t m = 0; m < metrics.size(); ++m)
-    result.metrics[metrics[m].name] = total[static_cast<std::size_t>(fixed) + m] / samples;
+  const std::vector<BatchSums::Sum> total = sums.total(comm);
+  Evaluation result{.correct = static_cast<std::int64_t>(total[0].value),
+                    .total = static_cast<std::int64_t>(total[0].count),
+                    .loss = total[1].mean(),
+                    .samples = dataset->size()};
+  for (std::size_t m = 1; m < metrics.size(); ++m)
+    result.metrics[metrics[m].name] = total[m + 1].mean();
   return result;
 }
 

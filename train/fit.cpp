@@ -6,17 +6,20 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "autograd/autocast.h"
+#include "autograd/ops/unary.h"
 #include "data/prefetch.h"
 #include "tensor/creation.h"
 #include "tensor/printable.h"
 #include "train/agree.h"
+#include "train/batch_sums.h"
 #include "train/callback_list.h"
+#include "train/ema.h"
 #include "train/gradient_sync.h"
 #include "train/profiled_steps.h"
-#include "train/progress_bar.h"
 #include "train/run_folder.h"
 #include "train/run_state.h"
 #include "train/step.h"
@@ -35,7 +38,27 @@ io::Metadata config_of(const FitOptions& options, std::int64_t batch_size) {
   if (options.accumulate_grad_batches > 1)
     config.emplace("accumulate_grad_batches", std::int64_t{options.accumulate_grad_batches});
   if (options.zero) config.emplace("zero", std::int64_t{1});
+  if (options.max_grad_norm > 0) config.emplace("max_grad_norm", options.max_grad_norm);
+  if (options.ema_decay > 0) config.emplace("ema_decay", options.ema_decay);
   return config;
+}
+
+/// An optimizer of another model would train nothing here, without an error.
+void check_optimizer(const optim::Optimizer& optimizer, nn::Module& model) {
+  std::set<const TensorImpl*> own;
+  for (const Tensor& parameter : model.parameters()) own.insert(&parameter.impl());
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
+    const Tensors& parameters = optimizer.params(group);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      // ZeRO's pieces of a parameter belong to it.
+      const TensorImpl& impl = parameters[i].impl();
+      require(own.contains(&impl) || own.contains(impl.constant_base.lock().get()),
+              "fit: parameter ", i, " of the optimizer's group ", group, ", of shape ",
+              parameters[i].shape(),
+              ", is not a parameter of the model; make the optimizer from the parameters of the "
+              "model that is trained");
+    }
+  }
 }
 
 class Run {
@@ -63,6 +86,7 @@ class Run {
     require(options_.keep_checkpoints >= 1, "fit: keep_checkpoints is ", options_.keep_checkpoints,
             ", but must be at least 1");
     check_metrics(options_.metrics);
+    if (options_.ema_decay > 0) state_.ema = ema_.emplace(model_, options_.ema_decay).averages();
   }
 
   FitResult operator()() {
@@ -73,21 +97,24 @@ class Run {
     questions_ = sync_->questions(comm_);
     if (!options_.trace.empty()) trace_.emplace(*comm_, options_.trace);
     if (options_.amp == f16) scaler_.emplace(device_);
-    step_.emplace(
-        TrainStepOptions{.model = model_,
-                         .optimizer = optimizer_,
-                         .sync = sync_.get(),
-                         .criterion = options_.criterion,
-                         .amp = options_.amp,
-                         .scaler = scaler_ ? &*scaler_ : nullptr,
-                         .graph = options_.graph,
-                         .rank = comm_->rank_in_world(),
-                         .trace = trace(),
-                         .overlap = comm_->world_size() > 1 ? &result_.overlap : nullptr});
+    step_.emplace(TrainStepOptions{
+        .model = model_,
+        .optimizer = optimizer_,
+        .sync = sync_.get(),
+        .criterion = options_.criterion,
+        .observe = observer(),
+        .max_grad_norm = options_.max_grad_norm,
+        .observe_norm = [this](const Tensor& norm) { sums_.add(0, norm, isfinite(norm)); },
+        .amp = options_.amp,
+        .scaler = scaler_ ? &*scaler_ : nullptr,
+        .graph = options_.graph,
+        .rank = comm_->rank_in_world(),
+        .trace = trace(),
+        .overlap = comm_->world_size() > 1 ? &result_.overlap : nullptr});
     folder_.lock(options_.resume);
     if (options_.resume) {
       restore();
-      folder_.open(true, position_, tested_, columns());
+      folder_.open(true, position_, tested_, report_of_epoch().metrics);
     }
     StopSignal stop;
     callbacks_.on_train_begin(position_.epoch);
@@ -108,17 +135,31 @@ class Run {
     if (result_.profile && !options_.profile.empty())
       result_.profile->write_chrome_trace(options_.profile, comm_->rank());
     result_.epochs = position_.epoch;
+    if (ema_) result_.ema = ema_->state_dict();
     if (trained_seconds_ > 0) result_.img_per_s = trained_images_ / trained_seconds_;
     callbacks_.on_train_end(result_);
     return result_;
   }
 
  private:
-  /// The names of the columns that will be logged for an epoch.
-  Metrics columns() const {
-    EpochReport report;
-    for (const Metric& metric : options_.metrics) report.test.metrics[metric.name] = 0;
-    return metrics_of(report, 0);
+  /// The first of sums_ is the norm of the gradients, the second correct predictions; then metrics.
+  std::function<void(const Tensor&, const Tensor&)> observer() {
+    if (!options_.train_metrics) return {};
+    return [this](const Tensor& output, const Tensor& target) {
+      sums_.add_correct(1, output, target);
+      sums_.add_metrics(2, options_.metrics, output, target);
+    };
+  }
+
+  /// What sums_ has for the report of an epoch. Collective.
+  void measure_training() {
+    train_.clear();
+    if (options_.max_grad_norm <= 0 && !options_.train_metrics) return;
+    const std::vector<BatchSums::Sum> sums = sums_.total(*comm_);
+    if (options_.max_grad_norm > 0) train_["grad_norm"] = sums[0].mean();
+    if (sums[1].count > 0) train_["train_accuracy"] = sums[1].mean();
+    for (std::size_t m = 0; options_.train_metrics && m < options_.metrics.size(); ++m)
+      train_[concat("train_", options_.metrics[m].name)] = sums[m + 2].mean();
   }
 
   void train_epoch() {
@@ -128,6 +169,7 @@ class Run {
     if (options_.join) join();
     take_losses(true);
     sync_->finish();
+    measure_training();
     epoch_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
     epoch_img_per_s_ = static_cast<double>(images) / epoch_seconds_;
     trained_seconds_ += epoch_seconds_;
@@ -145,10 +187,13 @@ class Run {
     const std::int64_t batches = data_.train.size();
     std::int64_t images = data_.train_images - position_.step * data_.batch_size, done = 0;
     ProgressBar bar(reports() ? options_.out : nullptr,
-                    fmt::format("epoch {}/{}", position_.epoch + 1, options_.epochs), images,
-                    "img");
+                    fmt::format("epoch {}/{}", position_.epoch + 1, options_.epochs), images, "img",
+                    options_.progress);
     data_.train.set_epoch(static_cast<std::uint64_t>(position_.epoch), position_.step);
-    if (position_.step == 0) loss_sum_ = 0, losses_in_epoch_ = 0;
+    if (position_.step == 0) {
+      loss_sum_ = 0, losses_in_epoch_ = 0;
+      sums_.set(std::vector<BatchSums::Sum>(sums_.size()));
+    }
     model_.train();
     profiled_.before_step(steps_of(position_.step));
     Clock::time_point asked = Clock::now();
@@ -184,7 +229,7 @@ class Run {
   void train_step(std::span<const data::Batch> batches) {
     (*step_)(batches, [this] { return where(); });
     if (!folder_.is_open()) {
-      folder_.open(false, position_, tested_, columns());
+      folder_.open(false, position_, tested_, {});
       folder_.log_graph(model_, batches[0].input.narrow(0, 0, 1));
     }
     position_.step += std::ssize(batches);
@@ -198,6 +243,7 @@ class Run {
     schedule_.step();
     take_losses(false);
     ++position_.global_step;
+    if (ema_) ema_->update(position_.global_step);
     callbacks_.on_step_end({.epoch = position_.epoch + 1,
                             .step = position_.global_step,
                             .loss = last_loss_,
@@ -230,11 +276,14 @@ class Run {
                   "; a lower learning rate may help");
   }
 
-  /// The end of an epoch: computes the accuracy, writes a line to the log and prints one.
+  /// The end of an epoch: evaluates, writes a line to the log and prints one.
   void test_epoch() {
     test();
-    const bool is_best = result_.test.accuracy() > result_.best_test_accuracy;
-    result_.best_test_accuracy = std::max(result_.best_test_accuracy, result_.test.accuracy());
+    const Evaluation& now = result_.test;
+    const bool is_best = now.total > 0 ? now.accuracy() > result_.best_test_accuracy
+                                       : now.samples > 0 && now.loss < result_.best_test_loss;
+    result_.best_test_accuracy = std::max(result_.best_test_accuracy, now.accuracy());
+    if (now.samples > 0) result_.best_test_loss = std::min(result_.best_test_loss, now.loss);
     const EpochReport report = report_of_epoch();
     folder_.log(report.metrics, model_);
     if (reports()) *options_.out << line_of(report, options_.epochs) << std::endl;
@@ -247,6 +296,7 @@ class Run {
   EpochReport report_of_epoch() const {
     EpochReport report{.epoch = position_.epoch,
                        .train_loss = result_.final_loss,
+                       .train = train_,
                        .test = result_.test,
                        .lr = schedule_.last_lr(),
                        .img_per_s = epoch_img_per_s_,
@@ -256,11 +306,17 @@ class Run {
   }
 
   void test() {
+    if (data_.test == nullptr) return;
     const TimelineTrace::Span span(trace(), "evaluation");
     sync_->broadcast_buffers();
     const AutocastIf amp(device_, options_.amp);
-    result_.test = evaluate(model_, data_.test, data_.test_transform, *comm_, 250,
-                            data_.train.workers(), options_.metrics);
+    std::optional<Ema::Applied> averages;
+    if (ema_) averages.emplace(*ema_);
+    result_.test = evaluate(model_, data_.test, data_.test_transform, *comm_,
+                            {.workers = data_.train.workers(),
+                             .criterion = options_.criterion,
+                             .count = options_.count,
+                             .metrics = options_.metrics});
   }
 
   /// Asks whether any rank was asked to stop. All ranks must stop after the same step.
@@ -285,15 +341,26 @@ class Run {
     take_losses(true);
     sync_->broadcast_buffers();
     io::Metadata metadata = {{"best_test_accuracy", result_.best_test_accuracy},
+                             {"best_test_loss", result_.best_test_loss},
                              {"final_loss", result_.final_loss},
                              {"test_loss", result_.test.loss},
                              {"test_correct", result_.test.correct},
                              {"test_total", result_.test.total},
+                             {"test_samples", result_.test.samples},
                              {"tested", std::int64_t{tested_}},
                              {"stopped_early", std::int64_t{result_.stopped_early}},
                              {"epoch_seconds", epoch_seconds_},
                              {"epoch_img_per_s", epoch_img_per_s_}};
     for (const auto& [name, value] : result_.test.metrics) metadata[concat("test.", name)] = value;
+    for (const auto& [name, value] : train_) metadata[concat("train.", name)] = value;
+    // Those of all ranks. A resumed run gives them to rank 0, because only their total matters.
+    if (options_.max_grad_norm > 0 || options_.train_metrics) {
+      const std::vector<BatchSums::Sum> sums = sums_.total(*comm_);
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        metadata[concat("train_sum.", i)] = sums[i].value;
+        metadata[concat("train_count.", i)] = sums[i].count;
+      }
+    }
     callbacks_.save(metadata);
     state_.communication = sync_->state();
     io::Metadata own = {{"loss_sum", loss_sum_}, {"losses_in_epoch", losses_in_epoch_}};
@@ -331,12 +398,17 @@ class Run {
       scaler_->load_state_dict(state);
     }
     result_.best_test_accuracy = get("best_test_accuracy", 0.0);
+    result_.best_test_loss = get("best_test_loss", std::numeric_limits<double>::infinity());
     result_.final_loss = get("final_loss", 0.0);
     result_.test = {.correct = get("test_correct", std::int64_t{0}),
                     .total = get("test_total", std::int64_t{0}),
                     .loss = get("test_loss", 0.0)};
+    result_.test.samples = get("test_samples", result_.test.total);
+    if (data_.test == nullptr) result_.test = {};
     for (const Metric& metric : options_.metrics)
-      result_.test.metrics[metric.name] = get(concat("test.", metric.name).c_str(), 0.0);
+      if (data_.test != nullptr)
+        result_.test.metrics[metric.name] = get(concat("test.", metric.name).c_str(), 0.0);
+    restore_training_sums(checkpoint.metadata, get);
     callbacks_.restore(checkpoint.metadata);
     tested_ = get("tested", std::int64_t{1}) != 0;
     result_.stopped_early = get("stopped_early", std::int64_t{0}) != 0;
@@ -344,12 +416,32 @@ class Run {
     epoch_img_per_s_ = get("epoch_img_per_s", 0.0);
     result_.checkpoint = restored.path;
     // The run may have been killed just before it marked the best checkpoint.
-    if (tested_ && result_.test.total > 0 && result_.test.accuracy() == result_.best_test_accuracy)
+    const Evaluation& test = result_.test;
+    if (tested_ && test.samples > 0 &&
+        (test.total > 0 ? test.accuracy() == result_.best_test_accuracy
+                        : test.loss == result_.best_test_loss))
       state_.mark_best(options_.checkpoint_dir, restored.path);
     // Reproducible training is bit-identical for any number of ranks and threads.
     if (reports())
       *options_.out << text_of(restored, is_complete(), result_.stopped_early)
                     << (sync_->is_reproducible() ? "" : differences(restored, *comm_)) << std::endl;
+  }
+
+  void restore_training_sums(const io::Metadata& metadata, const auto& get) {
+    const auto restore = [&](const std::string& name) {
+      train_[name] = get(concat("train.", name).c_str(), 0.0);
+    };
+    if (options_.max_grad_norm > 0) restore("grad_norm");
+    if (options_.train_metrics && metadata.contains("train.train_accuracy"))
+      restore("train_accuracy");
+    for (const Metric& metric : options_.metrics)
+      if (options_.train_metrics) restore(concat("train_", metric.name));
+    std::vector<BatchSums::Sum> sums(sums_.size());
+    for (std::size_t i = 0; comm_->rank() == 0 && i < sums.size(); ++i) {
+      sums[i] = {.value = get(concat("train_sum.", i).c_str(), 0.0),
+                 .count = get(concat("train_count.", i).c_str(), 0.0)};
+    }
+    sums_.set(sums);
   }
 
   bool is_complete() const { return position_.epoch >= options_.epochs || result_.stopped_early; }
@@ -371,6 +463,8 @@ class Run {
   std::optional<TimelineTrace> trace_;
   std::optional<optim::GradScaler> scaler_;
   std::optional<TrainStep> step_;
+  BatchSums sums_{2 + std::ssize(options_.metrics), device_};  // of the epoch's steps
+  std::optional<Ema> ema_;
   ProfiledSteps profiled_{0, 0, 0};
 
   io::Checkpoint::Position position_;
@@ -378,7 +472,8 @@ class Run {
   std::int64_t losses_in_epoch_ = 0;
   double loss_sum_ = 0, last_loss_ = 0, trained_images_ = 0, trained_seconds_ = 0;
   double epoch_seconds_ = 0, epoch_img_per_s_ = 0;  // of the last complete epoch
-  bool tested_ = true;                              // whether its accuracy was measured
+  bool tested_ = true;                              // whether it was evaluated
+  Metrics train_;                                   // what its steps measured
 };
 
 }  // namespace
@@ -397,6 +492,14 @@ FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule&
   require(data.train_images > 0 && data.train.size() > 0, "fit: the training data is empty");
   require(options.profile_steps >= 0, "fit: profile_steps is ", options.profile_steps,
           ", but must not be negative");
+  require(options.max_grad_norm >= 0, "fit: max_grad_norm is ", options.max_grad_norm,
+          ", but must not be negative");
+  require(options.ema_decay >= 0 && options.ema_decay < 1, "fit: ema_decay is ", options.ema_decay,
+          ", but must be in [0, 1)");
+  require(options.ema_decay == 0 || options.sync == Sync::ddp,
+          "fit: ema_decay cannot be combined with parameter averaging: the ranks' averages would "
+          "differ");
+  check_optimizer(optimizer, model);
   require(!options.resume || !options.checkpoint_dir.empty(),
           "fit: resume needs checkpoint_dir, which is empty");
   require<DeviceError>(!options.graph || device_of(model).is_cuda(),

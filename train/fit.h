@@ -1,14 +1,16 @@
 #pragma once
-// fit: the training loop for classifiers, on one or more ranks. A run can be stopped and resumed.
+// fit: the training loop, on one or more ranks. A run can be stopped and resumed.
 //
 // For each batch: forward, backward (DDP averages the gradients at the same time), a step of the
-// optimizer and of the schedule. After each epoch: the test accuracy, a line of metrics, a
-// checkpoint.
+// optimizer and of the schedule. After each epoch: an evaluation, a line of metrics, a checkpoint.
 // The loop does not depend on particular models, data sets or flags; examples/programs/classifier
 // combines it with those.
+//
+// Read next: io/checkpoint.h, dist/data_parallel/ddp.h.
 
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -26,6 +28,7 @@
 #include "train/evaluate.h"
 #include "train/overlap.h"
 #include "train/profiler.h"
+#include "train/progress_bar.h"
 
 namespace rondo::train {
 
@@ -58,10 +61,23 @@ struct FitOptions {
   /// nn::AnyModule on the CPU, and the loader's batches must be data::ShardedBatches.
   int shards = 0;
   /// Maps (model output, target) to the mean loss of the batch; empty: cross_entropy.
-  std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
+  Measure criterion = {};
+  /// In evaluations, the number of items over which `criterion` takes the mean
+  /// (EvaluateOptions::count).
+  Measure count = {};
   /// Metrics of each evaluation in addition to loss and accuracy. They appear as "test_NAME" in the
   /// line of the epoch, the metrics files and on_epoch_end.
   std::vector<Metric> metrics = {};
+  /// Also measures accuracy and metrics on the training batches, each with the weights before its
+  /// step: "train_accuracy" and "train_NAME". On a GPU, a metric must not wait for the device if
+  /// `graph` is set.
+  bool train_metrics = false;
+  /// Scales the gradients of each step so that their norm is at most this (clip_grad_norm_), and
+  /// reports the mean of the norms before scaling as "grad_norm". 0: off; infinity: only reports.
+  double max_grad_norm = 0;
+  /// Keeps an exponential moving average of the parameters with this decay (train/ema.h), and
+  /// evaluates it instead of the model. Checkpoints have the averages as "ema.NAME". 0: off.
+  double ema_decay = 0;
   /// Mixed precision: forward and evaluation run under autocast to bf16, or on a GPU f16. With f16,
   /// fit uses a GradScaler.
   std::optional<DType> amp = {};
@@ -102,6 +118,7 @@ struct FitOptions {
   std::filesystem::path profile = {};
 
   std::ostream* out = nullptr;  // where rank 0 prints its progress; null: nowhere
+  Progress progress = Progress::automatic;
   /// Called for steps and epochs on every rank (train/callback.h). Training ends when one of them
   /// returns false on any rank; the run is then complete, and resuming it does not continue it.
   std::vector<std::shared_ptr<Callback>> callbacks = {};
@@ -110,8 +127,9 @@ struct FitOptions {
 };
 
 struct FitResult {
-  Evaluation test;  // after the last complete epoch; total 0: none
+  Evaluation test;  // after the last complete epoch; samples 0: none
   double best_test_accuracy = 0;
+  double best_test_loss = std::numeric_limits<double>::infinity();
   double final_loss = 0;             // mean over the last epoch's steps of all ranks
   double img_per_s = 0;              // of all ranks together, without the evaluation
   std::int64_t epochs = 0;           // completed, including those before a resume
@@ -127,20 +145,24 @@ struct FitResult {
     std::vector<double> loss, lr;
   } steps = {};
   Overlap overlap = {};  // of several ranks under DDP; steps is 0 if nothing was measured
+  /// With FitOptions::ema_decay: the model's state dict with the averages instead of the
+  /// parameters.
+  nn::StateDict ema = {};
 };
 
 struct FitData {
-  data::DataLoader& train;    // this rank's share
-  std::int64_t train_images;  // in an epoch, of all ranks together
-  std::int64_t batch_size;    // likewise
-  std::shared_ptr<const data::Dataset> test;
-  data::Transform test_transform;
+  data::DataLoader& train;                         // this rank's share
+  std::int64_t train_images;                       // in an epoch, of all ranks together
+  std::int64_t batch_size;                         // likewise
+  std::shared_ptr<const data::Dataset> test = {};  // null: no evaluation
+  data::Transform test_transform = {};
 };
 
 /// Trains until options.epochs epochs are complete, on the device of the model. The schedule steps
-/// as often as the optimizer. Throws Error on all ranks for a loss that is not finite, an empty
-/// data set, and options that cannot be combined; IoError if a checkpoint cannot be written or
-/// read. Collective.
+/// as often as the optimizer. best.safetensors is the checkpoint with the highest test accuracy, or
+/// for other targets than classes the lowest test loss. Throws Error on all ranks for a loss that
+/// is not finite, an empty data set, an optimizer of another model, and options that cannot be
+/// combined; IoError if a checkpoint cannot be written or read. Collective.
 FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule,
               FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options);
 

@@ -38,7 +38,7 @@ class GradientSync {
     std::function<Tensor(const Tensor&)> scaled;     // the loss that backward starts from
     std::function<void()> zero_grad;
     const std::function<std::string()>& where;  // ends the error for a loss that is not finite
-    const std::function<Tensor(const Tensor&, const Tensor&)>& criterion;  // may be empty
+    const std::function<Tensor(const Tensor&, const Tensor&)>& criterion;
     std::optional<DType> amp = {};
     TimelineTrace* trace = nullptr;
     Overlap* overlap = nullptr;
@@ -53,6 +53,9 @@ class GradientSync {
   /// loses no gradients. Returns this rank's loss if it is known without waiting, else an undefined
   /// tensor. Throws Error if a loss that has arrived is not finite.
   virtual Tensor backward(const Step& step) = 0;
+  /// Between backward and the optimizer's step: scales the gradients so that their norm is at most
+  /// `max_norm`, which may be infinite. Returns the norm before, one element.
+  virtual Tensor clip_grad_norm(const Tensors& parameters, double max_norm);
   /// After the optimizer's step.
   virtual void after_step() {}
   /// The losses since the last call, oldest first: those that have arrived, or all with `wait`.

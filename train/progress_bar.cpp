@@ -9,6 +9,9 @@
 #include <iostream>
 #include <string_view>
 
+#include "dist/launch/launcher.h"
+#include "tensor/error.h"
+
 namespace rondo::train {
 
 std::string format_rate(double per_second) {
@@ -25,6 +28,7 @@ std::string format_duration(double seconds) {
 namespace {
 
 bool is_terminal(const std::ostream* out) {
+  if (dist::read_launcher()) return false;  // its ranks see a terminal where there may be a file
   const char* kind = std::getenv("TERM");
   if (kind != nullptr && std::string_view(kind) == "dumb") return false;
   return (out == &std::cout && isatty(STDOUT_FILENO)) ||
@@ -33,12 +37,21 @@ bool is_terminal(const std::ostream* out) {
 
 }  // namespace
 
-ProgressBar::ProgressBar(std::ostream* out, std::string title, std::int64_t total, std::string unit)
-    : out_(out),
+Progress parse_progress(const std::string& text) {
+  if (text == "auto") return Progress::automatic;
+  if (text == "bar") return Progress::bar;
+  if (text == "lines") return Progress::lines;
+  require(text == "none", "progress is \"", text, "\", but must be auto, bar, lines or none");
+  return Progress::none;
+}
+
+ProgressBar::ProgressBar(std::ostream* out, std::string title, std::int64_t total, std::string unit,
+                         Progress progress)
+    : out_(progress == Progress::none ? nullptr : out),
       title_(std::move(title)),
       unit_(std::move(unit)),
       total_(std::max<std::int64_t>(total, 1)),
-      in_place_(is_terminal(out)) {}
+      in_place_(progress == Progress::automatic ? is_terminal(out) : progress == Progress::bar) {}
 
 ProgressBar::~ProgressBar() {
   if (out_ == nullptr || !in_place_ || width_ == 0) return;
@@ -71,7 +84,7 @@ void ProgressBar::update(std::int64_t done, const std::string& text) {
     return;
   }
   auto now = Clock::now();
-  if (done < total_ && now - shown_ < std::chrono::milliseconds(100)) return;
+  if (done < total_ && now - shown_ < std::chrono::seconds(1)) return;
   shown_ = now;
   std::string shown = line(done, text);
   std::size_t length = shown.size();

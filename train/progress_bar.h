@@ -4,10 +4,10 @@
 //
 //   epoch 3/12 [=========>          ] 46%  1034 img/s  0:25 left  loss 0.8123
 //
-// On a terminal the line is rewritten in place, at most ten times per second. Otherwise (a log
-// file, a pipe) a line is written at every tenth of the work, so that logs stay short. mpirun gives
-// its ranks a terminal even if its own output goes to a file; set TERM=dumb in that case
-// (scripts/train.sh does).
+// On a terminal the line is rewritten in place, at most once per second. Otherwise (a log file, a
+// pipe) a line is written at every tenth of the work, so that logs stay short. A launcher such as
+// mpirun gives its ranks a terminal even if its own output goes to a file, so its ranks write
+// lines, too, unless the user asks for the bar.
 
 #include <chrono>
 #include <cstdint>
@@ -21,10 +21,20 @@ std::string format_duration(double seconds);
 /// "1234", "0.25": no decimals from 10 on.
 std::string format_rate(double per_second);
 
+enum class Progress : std::uint8_t {
+  automatic,  // a bar on a terminal, unless a launcher has started the process; otherwise lines
+  bar,        // one line, rewritten in place at most once per second
+  lines,      // a line for each tenth
+  none,
+};
+/// For flags: "auto", "bar", "lines" or "none". Throws Error for other texts.
+Progress parse_progress(const std::string& text);
+
 class ProgressBar {
  public:
   /// `total`: the number of items; `unit`: their name ("img"); `out` null: silent.
-  ProgressBar(std::ostream* out, std::string title, std::int64_t total, std::string unit);
+  ProgressBar(std::ostream* out, std::string title, std::int64_t total, std::string unit,
+              Progress progress = Progress::automatic);
   /// Clears the line if it was not finished.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;

@@ -37,8 +37,8 @@ class RunFolder {
   /// run was read; until then the files of an earlier run are unchanged. A new run moves them
   /// aside, so a user who forgot to resume can still do so. A resumed run drops the log entries
   /// after `position`, and the entry at it unless `tested`. `columns` are the columns of the
-  /// metrics to be logged. Collective. Throws IoError on all ranks, also if a table has other
-  /// columns.
+  /// metrics that a resumed run logs. Collective. Throws IoError on all ranks, also if a table has
+  /// other columns.
   void open(bool resume, const io::Checkpoint::Position& position, bool tested,
             const Metrics& columns);
   bool is_open() const { return is_open_; }

@@ -171,6 +171,25 @@ void restore_generator(const io::Checkpoint& checkpoint, const dist::Communicato
   default_generator().set_state(state);
 }
 
+/// Copies `saved`, called `what` in messages, into `tensors`. The order is that of saving; only
+/// another kind of communication or model has another list.
+void overwrite(const nn::StateDict& tensors, const nn::StateDict& saved, const char* what,
+               const std::string& path) {
+  require(saved.size() == tensors.size(), path, ": holds ", saved.size(), " tensors of ", what,
+          ", this run has ", tensors.size());
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    const auto& [name, tensor] = tensors[i];
+    const nn::NamedTensor& source = saved[i];
+    require(source.name == name && source.tensor.shape() == tensor.shape() &&
+                source.tensor.dtype() == tensor.dtype(),
+            path, ": ", what, " has ", source.name, " ", source.tensor.shape(),
+            " where this run has ", name, " ", tensor.shape());
+  }
+  NoGradGuard no_grad;
+  for (std::size_t i = 0; i < saved.size(); ++i)
+    tensors[i].tensor.copy_(saved[i].tensor.to(tensors[i].tensor.device()));
+}
+
 /// Copies that nobody else modifies.
 nn::StateDict copied(nn::StateDict tensors) {
   for (nn::NamedTensor& named : tensors) {
@@ -197,6 +216,7 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
                             .threads = omp_get_max_threads(),
                             .metadata = metadata};
   checkpoint.communication = communication;
+  checkpoint.ema = ema;
   std::error_code error;
   const auto make_folder = [&] {
     fs::create_directories(state_per_rank ? rank_folder(directory) : directory, error);
@@ -218,6 +238,7 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
     checkpoint.model_state = copied(checkpoint.model_state);
     checkpoint.optimizer->tensors = copied(checkpoint.optimizer->tensors);
     checkpoint.communication = copied(checkpoint.communication);
+    checkpoint.ema = copied(checkpoint.ema);
     writing.start([=, keep = keep] { write(directory, checkpoint, keep, is_best); });
     return;
   }
@@ -304,23 +325,6 @@ fs::path move_run_aside(const fs::path& directory) {
   return previous;
 }
 
-// The order is that of saving; only another kind of communication has another list.
-void RunState::restore_communication(const nn::StateDict& saved, const std::string& path) {
-  require(saved.size() == communication.size(), path, ": holds ", saved.size(),
-          " tensors of the communication's state, this run has ", communication.size());
-  for (std::size_t i = 0; i < saved.size(); ++i) {
-    const auto& [name, tensor] = communication[i];
-    const nn::NamedTensor& source = saved[i];
-    require(source.name == name && source.tensor.shape() == tensor.shape() &&
-                source.tensor.dtype() == tensor.dtype(),
-            path, ": the communication's state has ", source.name, " ", source.tensor.shape(),
-            " where this run has ", name, " ", tensor.shape());
-  }
-  NoGradGuard no_grad;
-  for (std::size_t i = 0; i < saved.size(); ++i)
-    communication[i].tensor.copy_(saved[i].tensor.to(communication[i].tensor.device()));
-}
-
 /// Reads rank 0's file, and this rank's own state.
 io::Checkpoint RunState::read(const fs::path& path, const fs::path& directory) const {
   io::Checkpoint checkpoint = io::load_checkpoint(path.string(), model_name);
@@ -395,7 +399,8 @@ RunState::Restored RunState::restore(const fs::path& directory) {
           "sent, or ZeRO's parts of the optimizer), and cannot be resumed with ",
           comm.world_size(), "; use the same number of ranks, or start a new run from its weights");
   check_same_schedule(*checkpoint.schedule, schedule.state_dict(), path);
-  restore_communication(checkpoint.communication, path);
+  overwrite(communication, checkpoint.communication, "the communication's state", path);
+  overwrite(ema, checkpoint.ema, "the averages of parameters", path);
   model.load_state_dict(checkpoint.model_state);
   optimizer.load_state_dict(*checkpoint.optimizer);
   schedule.load_state_dict(*checkpoint.schedule);

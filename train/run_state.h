@@ -42,6 +42,8 @@ struct RunState {
   /// other, because the last of several files makes the checkpoint valid.
   bool is_async = false;
   BackgroundWrite writing = {};
+  /// Averages of parameters, which `restore` overwrites.
+  nn::StateDict ema = {};
 
   /// Writes DIR/checkpoint.safetensors, with `metadata`, which is equal on all ranks, and `own`,
   /// which is this rank's (under DDP, only rank 0's is stored). Two saves at the same position may
@@ -67,7 +69,6 @@ struct RunState {
  private:
   io::Checkpoint read(const std::filesystem::path& path,
                       const std::filesystem::path& directory) const;
-  void restore_communication(const nn::StateDict& saved, const std::string& path);
 };
 
 /// The message about a resumed run: "resuming from DIR/checkpoint.safetensors: epoch 3, batch 1".

@@ -4,6 +4,13 @@
 
 namespace rondo::train {
 
+std::shared_ptr<data::DistributedSampler> distributed_sampler(
+    std::int64_t size, const dist::Communicator& comm, data::DistributedSamplerOptions options) {
+  options.rank = comm.rank();
+  options.world_size = comm.world_size();
+  return std::make_shared<data::DistributedSampler>(size, options);
+}
+
 ShareOfData share_of_data(std::shared_ptr<const data::Dataset> dataset,
                           const ShareOptions& options) {
   const std::int64_t size = dataset->size();

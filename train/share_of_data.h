@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "data/loader.h"
+#include "data/sampler.h"
+#include "dist/collectives/communicator.h"
 
 namespace rondo::train {
 
@@ -32,6 +34,12 @@ struct ShareOfData {
   std::int64_t images;        // in an epoch, over all ranks
   std::int64_t most_batches;  // in an epoch, the maximum over the ranks
 };
+
+/// The calling rank's share of the samples: `options` with the rank and the number of ranks of
+/// `comm`.
+std::shared_ptr<data::DistributedSampler> distributed_sampler(
+    std::int64_t size, const dist::Communicator& comm,
+    data::DistributedSamplerOptions options = {});
 
 /// Throws Error for a batch size that is not divisible by the number of ranks, or of shards, and
 /// for shards with another `uneven` than pad.

@@ -24,6 +24,20 @@ TrainStep::TrainStep(TrainStepOptions options)
       sync_(options_.sync != nullptr ? options_.sync : own_sync_.get()) {
   require(options_.ddp == nullptr || options_.sync == nullptr,
           "TrainStep: ddp and sync cannot be combined");
+  if (!options_.criterion) {
+    options_.criterion = [](const Tensor& y, const Tensor& target) {
+      return cross_entropy(y, target);
+    };
+  }
+  if (options_.observe) {
+    options_.criterion = [criterion = options_.criterion, observe = options_.observe](
+                             const Tensor& y, const Tensor& target) {
+      const Tensor loss = criterion(y, target);  // first: it names targets that do not match
+      const NoGradGuard no_grad;
+      observe(y.detach(), target);
+      return loss;
+    };
+  }
   if (!options_.graph) return;
   for (const auto& [name, parameter] : options_.model.named_parameters())
     require<DeviceError>(parameter.device().is_cuda(),
@@ -65,9 +79,7 @@ Tensor TrainStep::run(std::span<const data::Batch> batches,
            [this](const data::Batch& batch) {
              const TimelineTrace::Span span(options_.trace, "forward");
              const AutocastIf amp(batch.input.device(), options_.amp);
-             const Tensor output = options_.model(batch.input);
-             return options_.criterion ? options_.criterion(output, batch.target)
-                                       : cross_entropy(output, batch.target);
+             return options_.criterion(options_.model(batch.input), batch.target);
            },
        .scaled =
            [this](const Tensor& mean) {
@@ -86,6 +98,13 @@ Tensor TrainStep::run(std::span<const data::Batch> batches,
 void TrainStep::update() {
   {
     const TimelineTrace::Span span(options_.trace, "optimizer");
+    if (options_.max_grad_norm > 0) {
+      if (options_.scaler != nullptr && sync_->scales_losses())
+        options_.scaler->unscale_(options_.optimizer);
+      const Tensor norm =
+          sync_->clip_grad_norm(options_.model.parameters(), options_.max_grad_norm);
+      if (options_.observe_norm) options_.observe_norm(norm);
+    }
     if (options_.scaler == nullptr || !sync_->scales_losses()) {
       options_.optimizer.step();
     } else {

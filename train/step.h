@@ -37,6 +37,13 @@ struct TrainStepOptions {
   GradientSync* sync = nullptr;
   /// Maps (model output, target) to the mean loss of the batch; empty: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
+  /// Called with the model's output and the target of each batch, without recording. With `graph`
+  /// it must not wait for the device. Shards call it concurrently.
+  std::function<void(const Tensor&, const Tensor&)> observe = {};
+  /// Scales the gradients before the optimizer's step; may be infinite. 0: off.
+  double max_grad_norm = 0;
+  /// Called with the norm before scaling, if max_grad_norm is not 0.
+  std::function<void(const Tensor&)> observe_norm = {};
   /// Forward runs under autocast to this type (autograd/autocast.h).
   std::optional<DType> amp = {};
   /// Scales the loss, and skips steps whose gradients are not finite. For f16.

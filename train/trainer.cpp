@@ -29,7 +29,7 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
 FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
                        std::shared_ptr<const data::Dataset> test) {
   dist::Communicator& comm = *options_.comm;
-  require(train != nullptr && test != nullptr, "Trainer: train and test must not be null");
+  require(train != nullptr, "Trainer: train must not be null");
   require(options_.batch_size > 0 && options_.batch_size % comm.world_size() == 0,
           "Trainer: a batch of ", options_.batch_size, " is not divisible by the ",
           comm.world_size(), " ranks");
@@ -61,8 +61,12 @@ FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
 }
 
 Evaluation Trainer::evaluate(std::shared_ptr<const data::Dataset> test) {
-  return train::evaluate(model_, test, options_.test_transform, *options_.comm, 250,
-                         options_.workers, options_.fit.metrics);
+  require(test != nullptr, "Trainer: test must not be null");
+  return train::evaluate(model_, test, options_.test_transform, *options_.comm,
+                         {.workers = options_.workers,
+                          .criterion = options_.fit.criterion,
+                          .count = options_.fit.count,
+                          .metrics = options_.fit.metrics});
 }
 
 }  // namespace rondo::train

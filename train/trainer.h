@@ -7,6 +7,8 @@
 //   train::Trainer trainer(net, sgd, {.epochs = 5, .batch_size = 128});
 //   train::FitResult result = trainer.fit(train_set, test_set);
 //
+// The task is a classification unless FitOptions::criterion is another loss.
+//
 // It combines dist::init, use_threads and use_device, a DistributedSampler and a DataLoader, DDP or
 // averaging, and train::fit, which contains the loop.
 
@@ -55,13 +57,19 @@ class Trainer {
   /// Moves the model to the device. Model and optimizer must outlive the Trainer. Collective.
   /// Throws DeviceError, CommError.
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options = {});
+  /// It calls the model with one tensor and takes one as its result.
+  template <class M>
+  requires(!M::takes_one_tensor) Trainer(M&, optim::Optimizer&, TrainerOptions = {})
+  = delete;
 
-  /// Trains, and evaluates on `test` after each epoch. Throws as train::fit does, and Error for a
-  /// batch size that is not divisible by the number of ranks. A resumed run must have the same
-  /// seed, batch size, shards, number of samples and Uneven as before. Collective.
+  /// Trains, and evaluates on `test`, if it is not null, after each epoch. Throws as train::fit
+  /// does, and Error for a batch size that is not divisible by the number of ranks. A resumed run
+  /// must have the same seed, batch size, shards, number of samples and Uneven as before.
+  /// Collective.
   FitResult fit(std::shared_ptr<const data::Dataset> train,
-                std::shared_ptr<const data::Dataset> test);
-  /// The accuracy on a data set, and FitOptions::metrics, computed by all ranks. Collective.
+                std::shared_ptr<const data::Dataset> test = nullptr);
+  /// The loss, the accuracy and FitOptions::metrics on a data set, computed by all ranks.
+  /// Collective.
   Evaluation evaluate(std::shared_ptr<const data::Dataset> test);
 
   dist::Communicator& communicator() { return *options_.comm; }

@@ -1,6 +1,7 @@
 #include "autograd/ops/arithmetic.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "autograd/autocast.h"
 #include "autograd/ops/indexing.h"
@@ -15,16 +16,16 @@
 namespace rondo {
 namespace {
 
-/// The result dtype of `strong` with an operand that counts only by its category.
+/// The result dtype if only the category of the other operand, `weak`, counts.
 DType by_category(DType strong, DType weak, DType default_of_weak) {
   return category_of(weak) > category_of(strong) ? default_of_weak : strong;
 }
 
 bool is_short_float(DType dtype) { return is_floating(dtype) && size_of(dtype) == 2; }
 
-/// The C++ number as a 0-dim tensor of the dtype in which it is combined with x, but not in 16
-/// bits, which would round it. Its dtype may thus be f32 although x has 16 bits. So callers pass
-/// result_type(x, value) on: two 0-dim tensors would promote to the wider dtype, but a number must
+/// The C++ number as a 0-dim tensor of the dtype in which it is combined with x. If that is a
+/// 16-bit float, the tensor is f32, because 16 bits would round the number. Callers must therefore
+/// pass result_type(x, value) on: promotion of two 0-dim tensors would give f32, but a number must
 /// not widen a tensor of its category.
 Tensor wrapped(const Tensor& x, Scalar value) {
   DType dtype = result_type(x, value);
@@ -196,19 +197,24 @@ struct Atan2Backward final : Node {
   }
 };
 
-/// floor(a / b) is constant between its jumps: da = dy, db = -floor(a / b) dy.
+/// remainder and fmod: the rounded quotient is constant between its jumps: da = dy, db = -quotient
+/// dy.
 struct RemainderBackward final : Node {
+  BinaryOp op;
   SavedTensor a, b;
   Dims a_shape, b_shape;
-  RemainderBackward(const Tensor& a, const Tensor& b)
-      : a(b.requires_grad() ? a : Tensor()),
+  RemainderBackward(BinaryOp op, const Tensor& a, const Tensor& b)
+      : op(op),
+        a(b.requires_grad() ? a : Tensor()),
         b(b.requires_grad() ? b : Tensor()),
         a_shape(a.shape()),
         b_shape(b.shape()) {}
-  const char* name() const override { return "remainder"; }
+  const char* name() const override { return op == BinaryOp::fmod ? "fmod" : "remainder"; }
   Tensors backward(const Tensors& dy) override {
     if (!wants(1)) return {sum_to(dy[0], a_shape), Tensor()};
-    Tensor quotient = floor_divide(a.get(*this), b.get(*this));
+    const Tensor left = a.get(*this), right = b.get(*this);
+    const Tensor quotient =
+        op == BinaryOp::fmod ? trunc(div(left, right)) : floor_divide(left, right);
     return {wants(0) ? sum_to(dy[0], a_shape) : Tensor(),
             neg(sum_to(mul(dy[0], quotient), b_shape))};
   }
@@ -277,6 +283,39 @@ Tensor where_in(DType dtype, const Tensor& condition, const Tensor& a, const Ten
 void check_divisor(const Tensor& b, DType dtype, const char* op) {
   if (is_floating(dtype)) return;
   require(!any(eq(b, 0)).item<bool>(), op, ": an integer is divided by zero");
+}
+/// A number is checked here, without waiting for the device. u8 has no 256: it is 0 there.
+void check_divisor(Scalar b, DType dtype, const char* op) {
+  const bool is_zero = visit_dtype(dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) return b.cast<T>() == T(0);
+    return false;
+  });
+  require(!is_zero, op, ": an integer is divided by zero");
+}
+/// The quotient and the remainders, whose divisor has been checked.
+Tensor floor_quotient(const Tensor& a, const Tensor& b) {
+  return compute(BinaryOp::floor_divide, a, b, "floor_divide");
+}
+Tensor remainder_of(BinaryOp op, const char* name, const Tensor& a, const Tensor& b) {
+  return record<RemainderBackward>({a, b}, compute(op, a, b, name), op, a, b);
+}
+
+/// A bitwise op of integers or bools.
+Tensor bitwise(BinaryOp op, const char* name, const Tensor& a, const Tensor& b, DType dtype) {
+  require<DTypeError>(!is_floating(dtype), name, ": the operands give ", dtype,
+                      "; expected integers or bools");
+  return compute(op, a, b, dtype, dtype, {}, name);
+}
+Tensor bitwise(BinaryOp op, const char* name, const Tensor& a, const Tensor& b) {
+  return bitwise(op, name, a, b, result_type(a, b));
+}
+Tensor bitwise(BinaryOp op, const char* name, const Tensor& a, Scalar b) {
+  return bitwise(op, name, a, wrapped(a, b), result_type(a, b));
+}
+template <class B>
+Tensor shifted(BinaryOp op, const char* name, const Tensor& a, const B& b) {
+  require<DTypeError>(result_type(a, b) != boolean, name, ": bools cannot be shifted");
+  return bitwise(op, name, a, b);
 }
 
 Tensor compare(BinaryOp op, const Tensor& a, const Tensor& b, const char* name) {
@@ -347,19 +386,33 @@ Tensor atan2(const Tensor& a, const Tensor& b) {
 }
 Tensor floor_divide(const Tensor& a, const Tensor& b) {
   check_divisor(b, result_type(a, b), "floor_divide");
-  return compute(BinaryOp::floor_divide, a, b, "floor_divide");
+  return floor_quotient(a, b);
 }
 Tensor remainder(const Tensor& a, const Tensor& b) {
   check_divisor(b, result_type(a, b), "remainder");
-  return record<RemainderBackward>({a, b}, compute(BinaryOp::remainder, a, b, "remainder"), a, b);
+  return remainder_of(BinaryOp::remainder, "remainder", a, b);
+}
+Tensor fmod(const Tensor& a, const Tensor& b) {
+  check_divisor(b, result_type(a, b), "fmod");
+  return remainder_of(BinaryOp::fmod, "fmod", a, b);
 }
 
 Tensor add(const Tensor& a, Scalar b) { return add_in(result_type(a, b), a, wrapped(a, b), 1); }
 Tensor sub(const Tensor& a, Scalar b) { return sub_in(result_type(a, b), a, wrapped(a, b), 1); }
 Tensor mul(const Tensor& a, Scalar b) { return mul_in(result_type(a, b), a, wrapped(a, b)); }
 Tensor div(const Tensor& a, Scalar b) { return div_in(result_type(a, b), a, wrapped(a, b)); }
-Tensor floor_divide(const Tensor& a, Scalar b) { return floor_divide(a, wrapped(a, b)); }
-Tensor remainder(const Tensor& a, Scalar b) { return remainder(a, wrapped(a, b)); }
+Tensor floor_divide(const Tensor& a, Scalar b) {
+  check_divisor(b, result_type(a, b), "floor_divide");
+  return floor_quotient(a, wrapped(a, b));
+}
+Tensor remainder(const Tensor& a, Scalar b) {
+  check_divisor(b, result_type(a, b), "remainder");
+  return remainder_of(BinaryOp::remainder, "remainder", a, wrapped(a, b));
+}
+Tensor fmod(const Tensor& a, Scalar b) {
+  check_divisor(b, result_type(a, b), "fmod");
+  return remainder_of(BinaryOp::fmod, "fmod", a, wrapped(a, b));
+}
 Tensor pow(const Tensor& a, Scalar exponent) {
   if (const Casts cast{AutocastOp::pow, a}) return pow(cast(a), exponent);
   DType dtype = result_type(a, exponent);
@@ -431,29 +484,54 @@ Tensor operator<(Scalar a, const Tensor& b) { return gt(b, a); }
 Tensor operator<=(Scalar a, const Tensor& b) { return ge(b, a); }
 Tensor operator>(Scalar a, const Tensor& b) { return lt(b, a); }
 Tensor operator>=(Scalar a, const Tensor& b) { return le(b, a); }
-namespace {
-void require_masks(const char* op, std::initializer_list<Tensor> masks) {
-  for (const Tensor& mask : masks)
-    require<DTypeError>(mask.dtype() == boolean, op, " of a tensor of ", mask.dtype(),
-                        "; expected bool, as x > 0 gives it");
+Tensor bitwise_not(const Tensor& a) {
+  return a.dtype() == boolean ? logical_not(a)
+                              : bitwise(BinaryOp::bitwise_xor, "bitwise_not", a, Scalar(-1));
 }
-}  // namespace
-Tensor operator~(const Tensor& a) {
-  require_masks("~", {a});
-  return logical_not(a);
+Tensor bitwise_and(const Tensor& a, const Tensor& b) {
+  return bitwise(BinaryOp::bitwise_and, "bitwise_and", a, b);
 }
-Tensor operator&(const Tensor& a, const Tensor& b) {
-  require_masks("&", {a, b});
-  return logical_and(a, b);
+Tensor bitwise_or(const Tensor& a, const Tensor& b) {
+  return bitwise(BinaryOp::bitwise_or, "bitwise_or", a, b);
 }
-Tensor operator|(const Tensor& a, const Tensor& b) {
-  require_masks("|", {a, b});
-  return logical_or(a, b);
+Tensor bitwise_xor(const Tensor& a, const Tensor& b) {
+  return bitwise(BinaryOp::bitwise_xor, "bitwise_xor", a, b);
 }
-Tensor operator^(const Tensor& a, const Tensor& b) {
-  require_masks("^", {a, b});
-  return logical_xor(a, b);
+Tensor bitwise_left_shift(const Tensor& a, const Tensor& b) {
+  return shifted(BinaryOp::bitwise_left_shift, "bitwise_left_shift", a, b);
 }
+Tensor bitwise_right_shift(const Tensor& a, const Tensor& b) {
+  return shifted(BinaryOp::bitwise_right_shift, "bitwise_right_shift", a, b);
+}
+Tensor bitwise_and(const Tensor& a, Scalar b) {
+  return bitwise(BinaryOp::bitwise_and, "bitwise_and", a, b);
+}
+Tensor bitwise_or(const Tensor& a, Scalar b) {
+  return bitwise(BinaryOp::bitwise_or, "bitwise_or", a, b);
+}
+Tensor bitwise_xor(const Tensor& a, Scalar b) {
+  return bitwise(BinaryOp::bitwise_xor, "bitwise_xor", a, b);
+}
+Tensor bitwise_left_shift(const Tensor& a, Scalar b) {
+  return shifted(BinaryOp::bitwise_left_shift, "bitwise_left_shift", a, b);
+}
+Tensor bitwise_right_shift(const Tensor& a, Scalar b) {
+  return shifted(BinaryOp::bitwise_right_shift, "bitwise_right_shift", a, b);
+}
+Tensor operator~(const Tensor& a) { return bitwise_not(a); }
+Tensor operator&(const Tensor& a, const Tensor& b) { return bitwise_and(a, b); }
+Tensor operator|(const Tensor& a, const Tensor& b) { return bitwise_or(a, b); }
+Tensor operator^(const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); }
+Tensor operator<<(const Tensor& a, const Tensor& b) { return bitwise_left_shift(a, b); }
+Tensor operator>>(const Tensor& a, const Tensor& b) { return bitwise_right_shift(a, b); }
+Tensor operator&(const Tensor& a, Scalar b) { return bitwise_and(a, b); }
+Tensor operator|(const Tensor& a, Scalar b) { return bitwise_or(a, b); }
+Tensor operator^(const Tensor& a, Scalar b) { return bitwise_xor(a, b); }
+Tensor operator<<(const Tensor& a, Scalar b) { return bitwise_left_shift(a, b); }
+Tensor operator>>(const Tensor& a, Scalar b) { return bitwise_right_shift(a, b); }
+const Tensor& operator&=(const Tensor& a, const Tensor& b) { return a.copy_(bitwise_and(a, b)); }
+const Tensor& operator|=(const Tensor& a, const Tensor& b) { return a.copy_(bitwise_or(a, b)); }
+const Tensor& operator^=(const Tensor& a, const Tensor& b) { return a.copy_(bitwise_xor(a, b)); }
 Tensor logical_and(const Tensor& a, const Tensor& b) {
   return compare(BinaryOp::logical_and, a, b, "logical_and");
 }

@@ -12,6 +12,8 @@
 // f16 60000 * 1e-8 is 6e-4. Comparisons, maximum and minimum do round it. Values that do not fit
 // into an integer dtype wrap around.
 
+#include <string_view>
+
 #include "tensor/tensor.h"
 
 namespace rondo {
@@ -41,6 +43,9 @@ Tensor atan2(const Tensor& a, const Tensor& b);
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 /// a - b floor(a / b), as Python's %. Throws Error if an integer is divided by 0.
 Tensor remainder(const Tensor& a, const Tensor& b);
+/// a - b trunc(a / b), as C's fmod: the result has the sign of a. Throws Error if an integer is
+/// divided by 0.
+Tensor fmod(const Tensor& a, const Tensor& b);
 
 Tensor add(const Tensor& a, Scalar b);
 Tensor sub(const Tensor& a, Scalar b);
@@ -48,6 +53,7 @@ Tensor mul(const Tensor& a, Scalar b);
 Tensor div(const Tensor& a, Scalar b);
 Tensor floor_divide(const Tensor& a, Scalar b);
 Tensor remainder(const Tensor& a, Scalar b);
+Tensor fmod(const Tensor& a, Scalar b);
 /// An integer to an integer power stays an integer. Throws Error if that power is negative.
 Tensor pow(const Tensor& a, Scalar exponent);
 
@@ -111,11 +117,37 @@ Tensor operator<(Scalar a, const Tensor& b);
 Tensor operator<=(Scalar a, const Tensor& b);
 Tensor operator>(Scalar a, const Tensor& b);
 Tensor operator>=(Scalar a, const Tensor& b);
-// On boolean tensors, as in torch: x[~mask & (x > 0)]. Throw DTypeError for other dtypes.
+
+// Bit by bit, of integers and bools; without a gradient. On masks: x[~mask & (x > 0)]. A right
+// shift keeps the sign. A shift by a negative number, or by more bits than there are, moves all
+// bits out. Throw DTypeError for floats, and the shifts for bools.
+Tensor bitwise_not(const Tensor& a);
+Tensor bitwise_and(const Tensor& a, const Tensor& b);
+Tensor bitwise_or(const Tensor& a, const Tensor& b);
+Tensor bitwise_xor(const Tensor& a, const Tensor& b);
+Tensor bitwise_left_shift(const Tensor& a, const Tensor& b);
+Tensor bitwise_right_shift(const Tensor& a, const Tensor& b);
+Tensor bitwise_and(const Tensor& a, Scalar b);
+Tensor bitwise_or(const Tensor& a, Scalar b);
+Tensor bitwise_xor(const Tensor& a, Scalar b);
+Tensor bitwise_left_shift(const Tensor& a, Scalar b);
+Tensor bitwise_right_shift(const Tensor& a, Scalar b);
+// The same as operators.
 Tensor operator~(const Tensor& a);
 Tensor operator&(const Tensor& a, const Tensor& b);
 Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);
+Tensor operator<<(const Tensor& a, const Tensor& b);
+Tensor operator>>(const Tensor& a, const Tensor& b);
+Tensor operator&(const Tensor& a, Scalar b);
+Tensor operator|(const Tensor& a, Scalar b);
+Tensor operator^(const Tensor& a, Scalar b);
+Tensor operator<<(const Tensor& a, Scalar b);
+Tensor operator>>(const Tensor& a, Scalar b);
+const Tensor& operator&=(const Tensor& a, const Tensor& b);
+const Tensor& operator|=(const Tensor& a, const Tensor& b);
+const Tensor& operator^=(const Tensor& a, const Tensor& b);
+
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_xor(const Tensor& a, const Tensor& b);
@@ -124,6 +156,30 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
 Tensor where(const Tensor& condition, Scalar a, Scalar b);
+
+// The following are composed of other ops (composed_elementwise.cpp).
+
+struct DivOptions {
+  std::string_view rounding_mode = "";  // "floor", or "trunc": towards 0
+};
+/// The quotient, rounded; then integers stay integers. Throws Error for another rounding_mode.
+Tensor div(const Tensor& a, const Tensor& b, const DivOptions& options);
+Tensor div(const Tensor& a, Scalar b, const DivOptions& options);
+
+struct AddcOptions {
+  double value = 1;
+};
+/// input + value a b, and input + value a / b.
+Tensor addcmul(const Tensor& input, const Tensor& a, const Tensor& b, AddcOptions options = {});
+Tensor addcdiv(const Tensor& input, const Tensor& a, const Tensor& b, AddcOptions options = {});
+/// The size of a with the sign of b.
+Tensor copysign(const Tensor& a, const Tensor& b);
+/// 0 where x is negative, 1 where it is positive, `values` where it is 0.
+Tensor heaviside(const Tensor& x, const Tensor& values);
+/// x log(y), and 0 where x is 0, unless y is NaN.
+Tensor xlogy(const Tensor& x, const Tensor& y);
+/// minimum(maximum(x, low), high): high if low > high.
+Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high);
 
 /// Throws DTypeError if `alpha` is not an integer but `dtype` is an integer type.
 void check_alpha(DType dtype, double alpha, const char* op);

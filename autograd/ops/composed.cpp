@@ -15,6 +15,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
@@ -43,12 +44,15 @@ Tensor scaled_sum(const Tensor& product, double alpha, const Tensor& input, doub
   return add(scaled, input, beta);
 }
 
-/// true on and below the diagonal of x's last two dimensions.
+/// true on and below the diagonal of a matrix.
+Tensor lower_mask(std::int64_t rows, std::int64_t columns, std::int64_t diagonal, Device device) {
+  const TensorOptions options{.dtype = i64, .device = device};
+  return arange(columns, options) - arange(rows, options).unsqueeze(1) <= diagonal;
+}
+/// The same for x's last two dimensions.
 Tensor lower_mask(const char* op, const Tensor& x, std::int64_t diagonal) {
   require<ShapeError>(x.dim() >= 2, op, ": expected at least 2 dimensions, got ", x.shape());
-  const TensorOptions options{.dtype = i64, .device = x.device()};
-  const Tensor row = arange(x.size(-2), options).unsqueeze(1), column = arange(x.size(-1), options);
-  return column - row <= diagonal;
+  return lower_mask(x.size(-2), x.size(-1), diagonal, x.device());
 }
 
 }  // namespace
@@ -64,6 +68,43 @@ Tensor dot(const Tensor& a, const Tensor& b) {
                       a.shape(), " and ", b.shape());
   const Tensor products = a * b;
   return to(sum(products), products.dtype());
+}
+
+Tensor inner(const Tensor& a, const Tensor& b) {
+  return a.dim() == 0 || b.dim() == 0 ? a * b : tensordot(a, b, {Dims{-1}, Dims{-1}});
+}
+
+Tensor cross(const Tensor& a, const Tensor& b, std::optional<std::int64_t> dim) {
+  const RecordOp op("cross");
+  const Dims shape = broadcast_shapes(a.shape(), b.shape());
+  const std::int64_t first = std::find(shape.begin(), shape.end(), 3) - shape.begin();
+  require<ShapeError>(dim || first < shape.size(), "cross: no dimension of ", shape,
+                      " has the size 3");
+  const std::int64_t d = dim ? wrap_dim(*dim, shape.size(), "cross") : first;
+  const Tensor x = expand(a, shape), y = expand(b, shape);
+  require<ShapeError>(x.dim() > 0 && x.size(d) == 3, "cross: dimension ", d, " of ", shape,
+                      " does not have the size 3");
+  return roll(x, {-1}, {d}) * roll(y, {-2}, {d}) - roll(x, {-2}, {d}) * roll(y, {-1}, {d});
+}
+
+Tensor kron(const Tensor& a, const Tensor& b) {
+  const RecordOp op("kron");
+  const std::int64_t rank = std::max(a.dim(), b.dim());
+  Dims of_a, of_b, sizes;
+  for (std::int64_t d = -rank; d < 0; ++d) {
+    const std::int64_t m = -d <= a.dim() ? a.size(d) : 1, n = -d <= b.dim() ? b.size(d) : 1;
+    for (const std::int64_t size : {m, std::int64_t{1}}) of_a.push_back(size);
+    for (const std::int64_t size : {std::int64_t{1}, n}) of_b.push_back(size);
+    sizes.push_back(m * n);
+  }
+  return reshape(reshape(a, of_a) * reshape(b, of_b), sizes);
+}
+
+Tensor vander(const Tensor& x, std::optional<std::int64_t> n, bool increasing) {
+  const RecordOp op("vander");
+  require<ShapeError>(x.dim() == 1, "vander: expected a vector, got ", x.shape());
+  const Tensor up = arange(n.value_or(x.size(0)), {.dtype = i64, .device = x.device()});
+  return pow(unsqueeze(x, 1), increasing ? up : flip(up, {0}));
 }
 
 Tensor mm(const Tensor& a, const Tensor& b) { return matmul_of("mm", 2, 2, a, b); }
@@ -84,6 +125,13 @@ Tensor tril(const Tensor& x, std::int64_t diagonal) {
 }
 Tensor triu(const Tensor& x, std::int64_t diagonal) {
   return masked_fill(x, lower_mask("triu", x, diagonal - 1), 0);
+}
+
+Tensor tril_indices(std::int64_t rows, std::int64_t columns, std::int64_t offset, Device device) {
+  return transpose(nonzero(lower_mask(rows, columns, offset, device)), 0, 1);
+}
+Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t offset, Device device) {
+  return transpose(nonzero(logical_not(lower_mask(rows, columns, offset - 1, device))), 0, 1);
 }
 
 Tensor diag_embed(const Tensor& x, std::int64_t offset) {
@@ -224,6 +272,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   return y.impl_ptr() == x.impl_ptr() ? clone(x) : y;
 }
 
+Tensor clip(const Tensor& x, Scalar low, Scalar high) { return clamp(x, low, high); }
 Tensor clamp_min(const Tensor& x, Scalar low) {
   if (is_floating(x.dtype())) return clamp(x, low, std::numeric_limits<double>::infinity());
   return clamp(x, low, std::numeric_limits<std::int64_t>::max());

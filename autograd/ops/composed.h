@@ -15,6 +15,16 @@ namespace rondo {
 Tensor outer(const Tensor& a, const Tensor& b);
 /// Σ a[i] b[i], for two vectors of one length.
 Tensor dot(const Tensor& a, const Tensor& b);
+/// Σ over the last dimensions of both: a (…, n), b (…, n).
+Tensor inner(const Tensor& a, const Tensor& b);
+/// The vector product along a dimension of size 3; the first one, if dim is not given.
+Tensor cross(const Tensor& a, const Tensor& b, std::optional<std::int64_t> dim = {});
+/// All products of an element of a and one of b: element (i p + k, j q + l) is a[i, j] b[k, l], for
+/// b (p, q). Missing leading dimensions count as 1.
+Tensor kron(const Tensor& a, const Tensor& b);
+/// Row i holds the powers x[i]^(n - 1), …, x[i], 1 of a vector, or, if `increasing`, 1, x[i], …. n
+/// is the length of x if it is not given.
+Tensor vander(const Tensor& x, std::optional<std::int64_t> n = {}, bool increasing = false);
 
 /// matmul of two matrices, and of a matrix and a vector.
 Tensor mm(const Tensor& a, const Tensor& b);
@@ -54,6 +64,11 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotDims& dims = 2
 /// one, a positive one is above it.
 Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
 Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
+/// The positions of these triangles in a matrix (rows, columns): i64 (2, n), row by row.
+Tensor tril_indices(std::int64_t rows, std::int64_t columns, std::int64_t offset = 0,
+                    Device device = Device::cpu());
+Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t offset = 0,
+                    Device device = Device::cpu());
 
 /// A view with dimension `source` at `destination`; the others keep their order.
 Tensor movedim(const Tensor& x, std::int64_t source, std::int64_t destination);
@@ -82,6 +97,8 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats,
 /// ‖a_i - b_j‖_p: a (…, P, M), b (…, R, M) to (…, P, R). Needs memory for (…, P, R, M) differences.
 Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 
+/// clamp.
+Tensor clip(const Tensor& x, Scalar low, Scalar high);
 /// clamp with one bound.
 Tensor clamp_min(const Tensor& x, Scalar low);
 Tensor clamp_max(const Tensor& x, Scalar high);

@@ -1,8 +1,13 @@
 // Pooling that is composed of other ops (see pool.h): in one and three dimensions by the ops for
 // two, because windows are products of intervals.
 
+#include <algorithm>
+#include <optional>
+#include <type_traits>
+
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
+#include "autograd/ops/image_dims.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduced.h"
@@ -17,58 +22,95 @@ namespace rondo {
 
 ValuesAndIndices adaptive_max_pool2d_with_indices(const Tensor& x,
                                                   Conv2dOptions::Pair output_size) {
+  if (x.dim() == 3)
+    return detail::with_batch(x, 4, [&](const Tensor& image) {
+      return adaptive_max_pool2d_with_indices(image, output_size);
+    });
   const RecordOp op("adaptive_max_pool2d");
   require_float(x, "adaptive_max_pool2d");
   require<ShapeError>(x.dim() == 4 && x.size(2) > 0 && x.size(3) > 0, "adaptive_max_pool2d: input ",
                       x.shape(), " is not (N, C, H, W) with pixels");
   require<ShapeError>(output_size.h > 0 && output_size.w > 0, "adaptive_max_pool2d: output size ",
                       output_size.h, "x", output_size.w, " is empty");
-  return detail::largest_of_windows(x, detail::adaptive_windows(x.size(2), output_size.h),
-                                    detail::adaptive_windows(x.size(3), output_size.w), x.size(3));
+  return detail::largest_of_windows(x,
+                                    detail::adaptive_windows(x.size(2), output_size.h, x.device()),
+                                    detail::adaptive_windows(x.size(3), output_size.w, x.device()));
 }
 Tensor adaptive_max_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
   return adaptive_max_pool2d_with_indices(x, output_size).values;
 }
 
-Tensor lp_pool2d(const Tensor& x, double p, Conv2dOptions::Pair kernel, Pool2dOptions options) {
-  const RecordOp op("lp_pool2d");
-  require_float(x, "lp_pool2d");
-  require(p != 0, "lp_pool2d: p must not be 0");
-  const auto elements = static_cast<double>(kernel.h * kernel.w);
-  const Tensor sums = avg_pool2d(pow(widened(x), p), kernel, options) * elements;
+namespace {
+
+/// (Σ x^p)^(1/p) from the averages of windows of so many elements.
+template <class Average>
+Tensor lp_pool(const char* name, const Tensor& x, double p, std::int64_t elements,
+               Average average) {
+  const RecordOp op(name);
+  require_float(x, name);
+  require(p != 0, name, ": p must not be 0");
+  const Tensor sums = average(pow(widened(x), p)) * static_cast<double>(elements);
   const Tensor is_zero = sums == 0;  // where the root's derivative is infinite
   const Tensor roots = pow(masked_fill(sums, is_zero, 1.0), 1 / p);
   return to(masked_fill(roots, is_zero, 0.0), x.dtype());
 }
 
+/// Puts x at the positions in images of the output's sizes.
+template <class Size, class Options>
+Tensor unpool(const char* name, const Tensor& x, const Tensor& indices, Size kernel_size,
+              const Options& options) {
+  const Dims kernel = detail::dims_of(kernel_size), padding = detail::dims_of(options.padding);
+  Dims stride = detail::dims_of(options.stride);
+  const RecordOp op(name);
+  const std::int64_t dims = kernel.size(), outer = x.dim() - dims;
+  require<ShapeError>((outer == 1 || outer == 2) && indices.shape() == x.shape(), name, ": input ",
+                      x.shape(), " and indices ", indices.shape(), " are not both (N, C",
+                      dims == 1   ? ", L)"
+                      : dims == 2 ? ", H, W)"
+                                  : ", D, H, W)");
+  require<DTypeError>(indices.dtype() == i64, name, ": the indices are ", indices.dtype(),
+                      ", not i64");
+  Dims flat(x.shape().begin(), x.shape().begin() + outer), sizes = flat;
+  for (std::int64_t d = 0; d < dims; ++d) {
+    if (stride[d] == 0) stride[d] = kernel[d];
+    const std::int64_t usual = (x.size(outer + d) - 1) * stride[d] - 2 * padding[d] + kernel[d];
+    const std::int64_t wanted =
+        options.output_size ? detail::dims_of(*options.output_size)[d] : usual;
+    require<ShapeError>(wanted > usual - stride[d] && wanted < usual + stride[d], name,
+                        ": output size ", wanted, " is not between ", usual - stride[d], " and ",
+                        usual + stride[d]);
+    sizes.push_back(wanted);
+  }
+  const auto flattened = [&](const Tensor& image) { return flatten(image, outer); };
+  flat.push_back(numel_of(sizes) / std::max<std::int64_t>(numel_of(flat), 1));
+  const Tensor at = flattened(indices), values = flattened(x), zero = zeros(flat, x.options());
+  const Tensor counts = scatter_add(zero, outer, at, ones_like(values.detach()));
+  const Tensor y = scatter_add(zero, outer, at, values) / masked_fill(counts, counts == 0, 1.0);
+  return reshape(y, sizes);
+}
+
+}  // namespace
+
+Tensor lp_pool2d(const Tensor& x, double p, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  return lp_pool("lp_pool2d", x, p, kernel.h * kernel.w,
+                 [&](const Tensor& powers) { return avg_pool2d(powers, kernel, options); });
+}
+Tensor lp_pool3d(const Tensor& x, double p, Conv3dOptions::Triple kernel, Pool3dOptions options) {
+  return lp_pool("lp_pool3d", x, p, kernel.d * kernel.h * kernel.w,
+                 [&](const Tensor& powers) { return avg_pool3d(powers, kernel, options); });
+}
+
+Tensor max_unpool1d(const Tensor& x, const Tensor& indices, std::int64_t kernel,
+                    MaxUnpool1dOptions options) {
+  return unpool("max_unpool1d", x, indices, kernel, options);
+}
 Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Conv2dOptions::Pair kernel,
                     MaxUnpool2dOptions options) {
-  const RecordOp op("max_unpool2d");
-  require<ShapeError>(x.dim() == 4 && indices.shape() == x.shape(), "max_unpool2d: input ",
-                      x.shape(), " and indices ", indices.shape(), " are not both (N, C, H, W)");
-  require<DTypeError>(indices.dtype() == i64, "max_unpool2d: the indices are ", indices.dtype(),
-                      ", not i64");
-  const auto size = [](std::int64_t n, std::int64_t kernel, std::int64_t stride,
-                       std::int64_t padding, std::optional<std::int64_t> wanted) {
-    if (stride == 0) stride = kernel;
-    const std::int64_t usual = (n - 1) * stride - 2 * padding + kernel;
-    if (!wanted) return usual;
-    require<ShapeError>(*wanted > usual - stride && *wanted < usual + stride,
-                        "max_unpool2d: output size ", *wanted, " is not between ", usual - stride,
-                        " and ", usual + stride);
-    return *wanted;
-  };
-  const auto wanted = options.output_size;
-  const std::int64_t h = size(x.size(2), kernel.h, options.stride.h, options.padding.h,
-                              wanted ? std::optional(wanted->h) : std::nullopt),
-                     w = size(x.size(3), kernel.w, options.stride.w, options.padding.w,
-                              wanted ? std::optional(wanted->w) : std::nullopt);
-  const Dims flat = {x.size(0), x.size(1), x.size(2) * x.size(3)};
-  const Tensor at = reshape(indices, flat), values = reshape(x, flat);
-  const Tensor zero = zeros({x.size(0), x.size(1), h * w}, x.options());
-  const Tensor counts = scatter_add(zero, 2, at, ones_like(values.detach()));
-  const Tensor y = scatter_add(zero, 2, at, values) / masked_fill(counts, counts == 0, 1.0);
-  return reshape(y, {x.size(0), x.size(1), h, w});
+  return unpool("max_unpool2d", x, indices, kernel, options);
+}
+Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Conv3dOptions::Triple kernel,
+                    MaxUnpool3dOptions options) {
+  return unpool("max_unpool3d", x, indices, kernel, options);
 }
 
 namespace {
@@ -83,37 +125,58 @@ Pool2dOptions in_2d(const Pool1dOptions& options) {
 
 /// Applies f to x (N, C, L) as images of height 1.
 template <class F>
-Tensor as_line(const char* name, const Tensor& x, F f) {
+auto as_line(const char* name, const Tensor& x, F f) {
   const RecordOp op(name);
-  require<ShapeError>(x.dim() == 3, name, ": input ", x.shape(), " is not (N, C, L)");
-  return squeeze(f(unsqueeze(x, 2)), 2);
+  require<ShapeError>(x.dim() == 2 || x.dim() == 3, name, ": input ", x.shape(),
+                      " is not (N, C, L)");
+  return detail::squeezed(f(unsqueeze(x, -2)), -2);
 }
 
 /// Applies `planes` to all planes of x (N, C, D, H, W), and then `depth` to images (D, H W).
 template <class Planes, class Depth>
-Tensor as_planes(const char* name, const Tensor& x, Planes planes, Depth depth) {
+auto as_planes(const char* name, const Tensor& batch, Planes planes, Depth depth) {
   const RecordOp op(name);
-  require<ShapeError>(x.dim() == 5, name, ": input ", x.shape(), " is not (N, C, D, H, W)");
-  const std::int64_t n = x.size(0), channels = x.size(1), d = x.size(2);
-  const Tensor small = planes(reshape(x, {n, channels * d, x.size(3), x.size(4)}));
-  const std::int64_t h = small.size(2), w = small.size(3);
-  return unflatten(depth(reshape(small, {n, channels, d, h * w})), 3, {h, w});
+  require<ShapeError>(batch.dim() == 4 || batch.dim() == 5, name, ": input ", batch.shape(),
+                      " is not (N, C, D, H, W)");
+  return detail::with_batch(batch, 5, [&](const Tensor& x) {
+    const std::int64_t n = x.size(0), channels = x.size(1), d = x.size(2);
+    const auto small = planes(reshape(x, {n, channels * d, x.size(3), x.size(4)}));
+    const auto joined = [&](const Tensor& of_planes) {
+      const std::int64_t area = of_planes.size(2) * of_planes.size(3);
+      return reshape(of_planes, {n, channels, d, area});
+    };
+    if constexpr (std::is_same_v<decltype(planes(x)), Tensor>) {
+      return unflatten(depth(joined(small)), 3, {small.size(2), small.size(3)});
+    } else {
+      const auto [y, at] = depth(joined(small.values));  // `at` counts in (D, H W)
+      const Tensor first =
+          arange(d, {.dtype = i64, .device = x.device()}) * (x.size(3) * x.size(4));
+      const Tensor positions = flatten(joined(small.indices) + unsqueeze(first, 1), 2);
+      const Dims plane = {small.values.size(2), small.values.size(3)};
+      return ValuesAndIndices{
+          unflatten(y, 3, plane),
+          unflatten(reshape(gather(positions, 2, flatten(at, 2)), at.shape()), 3, plane)};
+    }
+  });
 }
 
 /// A pooling op in three dimensions by two of its calls in two.
-Tensor pool3d(const char* name, const Tensor& x, Pool3dOptions::Triple kernel,
-              const Pool3dOptions& options,
-              Tensor (*pool)(const Tensor&, Conv2dOptions::Pair, Pool2dOptions)) {
-  const auto [stride, padding, ceil_mode, count_include_pad, dilation] = options;
-  const Pool2dOptions planes{.stride = {stride.h, stride.w},
-                             .padding = {padding.h, padding.w},
-                             .ceil_mode = ceil_mode,
-                             .count_include_pad = count_include_pad,
-                             .dilation = {dilation.h, dilation.w}};
+template <class Pool>
+auto pool3d(const char* name, const Tensor& x, Conv3dOptions::Triple kernel,
+            const Pool3dOptions& options, Pool pool) {
+  const auto [stride, padding, ceil_mode, count_include_pad, divisor, dilation] = options;
+  const Pool2dOptions planes{
+      .stride = {stride.h, stride.w},
+      .padding = {padding.h, padding.w},
+      .ceil_mode = ceil_mode,
+      .count_include_pad = count_include_pad,
+      .divisor_override = divisor ? std::optional<std::int64_t>(1) : std::nullopt,
+      .dilation = {dilation.h, dilation.w}};
   const Pool2dOptions depth{.stride = {stride.d, 1},
                             .padding = {padding.d, 0},
                             .ceil_mode = ceil_mode,
                             .count_include_pad = count_include_pad,
+                            .divisor_override = divisor,
                             .dilation = {dilation.d, 1}};
   return as_planes(
       name, x,
@@ -125,8 +188,8 @@ Tensor pool3d(const char* name, const Tensor& x, Pool3dOptions::Triple kernel,
       });
 }
 
-Tensor adaptive_pool3d(const char* name, const Tensor& x, Pool3dOptions::Triple size,
-                       Tensor (*pool)(const Tensor&, Conv2dOptions::Pair)) {
+template <class Pool>
+auto adaptive_pool3d(const char* name, const Tensor& x, Conv3dOptions::Triple size, Pool pool) {
   return as_planes(
       name, x,
       [&](const Tensor& image) {
@@ -142,6 +205,12 @@ Tensor adaptive_pool3d(const char* name, const Tensor& x, Pool3dOptions::Triple 
 Tensor max_pool1d(const Tensor& x, std::int64_t kernel, Pool1dOptions options) {
   return as_line("max_pool1d", x, [&](const Tensor& image) {
     return max_pool2d(image, {1, kernel}, in_2d(options));
+  });
+}
+ValuesAndIndices max_pool1d_with_indices(const Tensor& x, std::int64_t kernel,
+                                         Pool1dOptions options) {
+  return as_line("max_pool1d", x, [&](const Tensor& image) {
+    return max_pool2d_with_indices(image, {1, kernel}, in_2d(options));
   });
 }
 Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, Pool1dOptions options) {
@@ -164,18 +233,31 @@ Tensor adaptive_max_pool1d(const Tensor& x, std::int64_t output_size) {
     return adaptive_max_pool2d(image, {1, output_size});
   });
 }
+ValuesAndIndices adaptive_max_pool1d_with_indices(const Tensor& x, std::int64_t output_size) {
+  return as_line("adaptive_max_pool1d", x, [&](const Tensor& image) {
+    return adaptive_max_pool2d_with_indices(image, {1, output_size});
+  });
+}
 
-Tensor max_pool3d(const Tensor& x, Pool3dOptions::Triple kernel, Pool3dOptions options) {
+Tensor max_pool3d(const Tensor& x, Conv3dOptions::Triple kernel, Pool3dOptions options) {
   return pool3d("max_pool3d", x, kernel, options, max_pool2d);
 }
-Tensor avg_pool3d(const Tensor& x, Pool3dOptions::Triple kernel, Pool3dOptions options) {
+ValuesAndIndices max_pool3d_with_indices(const Tensor& x, Conv3dOptions::Triple kernel,
+                                         Pool3dOptions options) {
+  return pool3d("max_pool3d", x, kernel, options, max_pool2d_with_indices);
+}
+Tensor avg_pool3d(const Tensor& x, Conv3dOptions::Triple kernel, Pool3dOptions options) {
   return pool3d("avg_pool3d", x, kernel, options, avg_pool2d);
 }
-Tensor adaptive_avg_pool3d(const Tensor& x, Pool3dOptions::Triple output_size) {
+Tensor adaptive_avg_pool3d(const Tensor& x, Conv3dOptions::Triple output_size) {
   return adaptive_pool3d("adaptive_avg_pool3d", x, output_size, adaptive_avg_pool2d);
 }
-Tensor adaptive_max_pool3d(const Tensor& x, Pool3dOptions::Triple output_size) {
+Tensor adaptive_max_pool3d(const Tensor& x, Conv3dOptions::Triple output_size) {
   return adaptive_pool3d("adaptive_max_pool3d", x, output_size, adaptive_max_pool2d);
+}
+ValuesAndIndices adaptive_max_pool3d_with_indices(const Tensor& x,
+                                                  Conv3dOptions::Triple output_size) {
+  return adaptive_pool3d("adaptive_max_pool3d", x, output_size, adaptive_max_pool2d_with_indices);
 }
 
 }  // namespace rondo

@@ -2,6 +2,7 @@
 
 #include "autograd/autocast.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/image_dims.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
@@ -121,59 +122,6 @@ Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Dims& w_shape, M
   return record<Conv2dWeightGradientBackward>({dy, x}, dw, dy, x, o);
 }
 
-void check(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dParams& o) {
-  require<ShapeError>(x.dim() == 4 && w.dim() == 4, "conv2d: input ", x.shape(), " and weight ",
-                      w.shape(), " must both have 4 dimensions");
-  require<ShapeError>(o.groups >= 1 && w.size(0) % o.groups == 0, "conv2d: ", w.size(0),
-                      " output channels do not divide into ", o.groups, " groups");
-  const std::int64_t channels = (CheckedSize(w.size(1), "conv2d") * o.groups).value();
-  require<ShapeError>(x.size(1) == channels, "conv2d: input ", x.shape(), " has ", x.size(1),
-                      " channels, but weight ", w.shape(), " with ", o.groups, " groups expects ",
-                      channels);
-  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == w.size(0)),
-                      "conv2d: bias ", bias.defined() ? bias.shape() : Dims{}, " for ", w.size(0),
-                      " output channels");
-  require<ShapeError>(o.stride_h > 0 && o.stride_w > 0 && o.dilation_h > 0 && o.dilation_w > 0 &&
-                          o.pad_h >= 0 && o.pad_w >= 0,
-                      "conv2d: stride and dilation must be positive, padding not negative");
-  require<ShapeError>(
-      w.size(2) > 0 && w.size(3) > 0 && output_height(x, w, o) > 0 && output_width(x, w, o) > 0,
-      "conv2d: the kernel of weight ", w.shape(), " is larger than the padded input ", x.shape());
-  require<DTypeError>(is_floating(x.dtype()) && x.dtype() == w.dtype() &&
-                          (!bias.defined() || bias.dtype() == x.dtype()),
-                      "conv2d: input of ", x.dtype(), ", weight of ", w.dtype(),
-                      how_to_convert(x.dtype(), w.dtype()));
-  require_one_device("conv2d", {x, w, bias});
-}
-
-void check_transposed(const Tensor& x, const Tensor& w, const Tensor& bias,
-                      const ConvTranspose2dOptions& o) {
-  const char* op = "conv_transpose2d";
-  require<ShapeError>(x.dim() == 4 && w.dim() == 4, op, ": input ", x.shape(), " and weight ",
-                      w.shape(), " must both have 4 dimensions");
-  require<ShapeError>(o.groups >= 1 && w.size(0) % o.groups == 0, op, ": ", w.size(0),
-                      " input channels do not divide into ", o.groups, " groups");
-  require<ShapeError>(x.size(1) == w.size(0), op, ": input ", x.shape(), " has ", x.size(1),
-                      " channels, but weight ", w.shape(), " expects ", w.size(0));
-  const std::int64_t channels = (CheckedSize(w.size(1), op) * o.groups).value();
-  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == channels), op,
-                      ": bias ", bias.defined() ? bias.shape() : Dims{}, " for ", channels,
-                      " output channels");
-  require<ShapeError>(o.stride.h > 0 && o.stride.w > 0 && o.dilation.h > 0 && o.dilation.w > 0 &&
-                          o.padding.h >= 0 && o.padding.w >= 0,
-                      op, ": stride and dilation must be positive, padding not negative");
-  require<ShapeError>(
-      o.output_padding.h >= 0 && o.output_padding.h < std::max(o.stride.h, o.dilation.h) &&
-          o.output_padding.w >= 0 && o.output_padding.w < std::max(o.stride.w, o.dilation.w),
-      op, ": output padding ", o.output_padding.h, " x ", o.output_padding.w,
-      " must be smaller than stride or dilation");
-  require<DTypeError>(is_floating(x.dtype()) && x.dtype() == w.dtype() &&
-                          (!bias.defined() || bias.dtype() == x.dtype()),
-                      op, ": input of ", x.dtype(), ", weight of ", w.dtype(),
-                      how_to_convert(x.dtype(), w.dtype()));
-  require_one_device(op, {x, w, bias});
-}
-
 /// x with `rows` rows of zeros appended along dim.
 Tensor lengthened(const Tensor& x, std::int64_t dim, std::int64_t rows) {
   if (rows == 0) return x;
@@ -184,15 +132,8 @@ Tensor lengthened(const Tensor& x, std::int64_t dim, std::int64_t rows) {
 
 }  // namespace
 
-std::int64_t conv_output_size(std::int64_t input, std::int64_t kernel, std::int64_t stride,
-                              std::int64_t padding, std::int64_t dilation) {
-  const CheckedSize one(1, "convolution");
-  const std::int64_t room =
-      (one * input + one * 2 * padding - one * dilation * (kernel - 1) - 1).value();
-  return room < 0 ? 0 : room / stride + 1;
-}
-
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOptions options) {
+  if (x.dim() == 3 && w.dim() == 4) return squeeze(conv2d(unsqueeze(x, 0), w, bias, options), 0);
   const RecordOp op("conv2d");
   if (const Casts cast{AutocastOp::conv2d, x}) return conv2d(cast(x), cast(w), cast(bias), options);
   Conv2dParams params{.stride_h = options.stride.h,
@@ -202,53 +143,35 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOption
                       .dilation_h = options.dilation.h,
                       .dilation_w = options.dilation.w,
                       .groups = options.groups};
-  check(x, w, bias, params);
+  detail::conv_sizes("conv2d", x, w, bias,
+                     {.stride = detail::dims_of(options.stride),
+                      .padding = detail::dims_of(options.padding),
+                      .dilation = detail::dims_of(options.dilation),
+                      .groups = options.groups});
   // The dilation of a kernel with one element has no effect, however large it is.
   if (w.size(2) == 1) params.dilation_h = 1;
   if (w.size(3) == 1) params.dilation_w = 1;
   return conv(x, w, bias, params);
 }
 
-Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv1dOptions options) {
-  const RecordOp op("conv1d");
-  require<ShapeError>(x.dim() == 3 && w.dim() == 3, "conv1d: input ", x.shape(), " and weight ",
-                      w.shape(), " must both have 3 dimensions");
-  const std::int64_t channels = (CheckedSize(w.size(1), "conv1d") * options.groups).value();
-  require<ShapeError>(x.size(1) == channels, "conv1d: input ", x.shape(), " has ", x.size(1),
-                      " channels, but weight ", w.shape(), " with ", options.groups,
-                      " groups expects ", channels);
-  const Tensor y = conv2d(unsqueeze(x, 2), unsqueeze(w, 2), bias,
-                          {.stride = {1, options.stride},
-                           .padding = {0, options.padding},
-                           .dilation = {1, options.dilation},
-                           .groups = options.groups});
-  return squeeze(y, 2);
-}
-
 Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const Tensor& bias,
                         ConvTranspose2dOptions options) {
+  if (x.dim() == 3 && w.dim() == 4)
+    return squeeze(conv_transpose2d(unsqueeze(x, 0), w, bias, options), 0);
   const RecordOp op("conv_transpose2d");
   if (const Casts cast{AutocastOp::conv_transpose2d, x})
     return conv_transpose2d(cast(x), cast(w), cast(bias), options);
-  check_transposed(x, w, bias, options);
   const auto& [stride, padding, more, groups, dilation] = options;
-  const auto length = [](std::int64_t in, std::int64_t kernel, std::int64_t stride,
-                         std::int64_t padding, std::int64_t dilation, std::int64_t more) {
-    const CheckedSize one(1, "conv_transpose2d");
-    return (one * stride * (in - 1) - one * 2 * padding + one * dilation * (kernel - 1) + more + 1)
-        .value();
-  };
-  const Dims sizes = {x.size(0), w.size(1) * groups,
-                      length(x.size(2), w.size(2), stride.h, padding.h, dilation.h, more.h),
-                      length(x.size(3), w.size(3), stride.w, padding.w, dilation.w, more.w)};
-  require<ShapeError>(x.size(2) > 0 && x.size(3) > 0 && w.size(2) > 0 && w.size(3) > 0 &&
-                          sizes[2] > 0 && sizes[3] > 0,
-                      "conv_transpose2d: input ", x.shape(), " and weight ", w.shape(),
-                      " give an empty output ", sizes);
+  const Dims plane = detail::conv_transpose_sizes("conv_transpose2d", x, w, bias,
+                                                  {.stride = detail::dims_of(stride),
+                                                   .padding = detail::dims_of(padding),
+                                                   .dilation = detail::dims_of(dilation),
+                                                   .groups = groups,
+                                                   .output_padding = detail::dims_of(more)});
   // y is the input of a convolution whose output has x's shape. If output_padding is at least one
   // stride, that output has additional rows after x's; their gradient is zero.
   const Tensor below = lengthened(lengthened(x, 2, more.h / stride.h), 3, more.w / stride.w);
-  const Tensor y = input_gradient(below, w, sizes,
+  const Tensor y = input_gradient(below, w, {x.size(0), w.size(1) * groups, plane[0], plane[1]},
                                   {.stride_h = stride.h,
                                    .stride_w = stride.w,
                                    .pad_h = padding.h,

@@ -1,10 +1,14 @@
 #pragma once
-// Convolution in two dimensions, and the ops built on it: convolution in one dimension, and
-// transposed convolution.
+// Convolution in two dimensions, and the ops built on it: convolution in one and three dimensions,
+// and transposed convolution.
+//
+// An image may lack the batch: conv2d of x (C, H, W) is y (K, P, Q), and so on.
 //
 // The three primitives (forward, input gradient, weight gradient) are closed under differentiation:
 // each is linear in both of its inputs, and the derivatives of each are the other two. So they give
 // all derivatives, of any order.
+//
+// Read next: nn/module.h, which holds the weights.
 
 #include <array>
 
@@ -46,6 +50,25 @@ struct Conv1dOptions {
 Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias = {},
               Conv1dOptions options = {});
 
+struct Conv3dOptions {
+  /// A number, or {depth, height, width}.
+  struct Triple {
+    std::int64_t d, h, w;
+    constexpr Triple(std::int64_t all) : d(all), h(all), w(all) {}
+    constexpr Triple(int all) : d(all), h(all), w(all) {}
+    constexpr Triple(std::int64_t d, std::int64_t h, std::int64_t w) : d(d), h(h), w(w) {}
+  };
+  Triple stride = 1, padding = 0, dilation = 1;
+  std::int64_t groups = 1;
+};
+
+/// conv2d with a third dimension: x (N, C, D, H, W), w (K, C/groups, T, R, S), bias (K) or
+/// undefined, y (N, K, O, P, Q). It is one conv2d, in which the T slices that an output slice needs
+/// are channels; so it copies x up to T times. Throws ShapeError, DTypeError. Agrees with
+/// torch.nn.functional.conv3d.
+Tensor conv3d(const Tensor& x, const Tensor& w, const Tensor& bias = {},
+              Conv3dOptions options = {});
+
 struct ConvTranspose2dOptions {
   using Pair = Conv2dOptions::Pair;
   Pair stride = 1, padding = 0;
@@ -63,5 +86,26 @@ struct ConvTranspose2dOptions {
 /// dilation. Agrees with torch.nn.functional.conv_transpose2d.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const Tensor& bias = {},
                         ConvTranspose2dOptions options = {});
+
+struct ConvTranspose1dOptions {
+  std::int64_t stride = 1, padding = 0, output_padding = 0, groups = 1, dilation = 1;
+};
+
+/// The same in one dimension: x (N, C, L), w (C, K/groups, R), y (N, K, Q). Agrees with
+/// torch.nn.functional.conv_transpose1d.
+Tensor conv_transpose1d(const Tensor& x, const Tensor& w, const Tensor& bias = {},
+                        ConvTranspose1dOptions options = {});
+
+struct ConvTranspose3dOptions {
+  using Triple = Conv3dOptions::Triple;
+  Triple stride = 1, padding = 0, output_padding = 0;
+  std::int64_t groups = 1;
+  Triple dilation = 1;
+};
+
+/// The same in three dimensions: x (N, C, D, H, W), w (C, K/groups, T, R, S), y (N, K, O, P, Q).
+/// Agrees with torch.nn.functional.conv_transpose3d.
+Tensor conv_transpose3d(const Tensor& x, const Tensor& w, const Tensor& bias = {},
+                        ConvTranspose3dOptions options = {});
 
 }  // namespace rondo

@@ -109,6 +109,7 @@ std::int64_t product_of(const Labels& labels, const std::map<int, std::int64_t>&
 }
 
 /// One product of two operands, summed over the labels that nobody needs afterwards: a bmm.
+/// Without such labels it is a product of elements.
 Labelled contracted(const Labelled& a, const Labelled& b, const Labels& kept,
                     const std::map<int, std::int64_t>& sizes) {
   Labels batch, inner, left, right;
@@ -127,11 +128,18 @@ Labelled contracted(const Labelled& a, const Labelled& b, const Labels& kept,
     all.insert(all.end(), z.begin(), z.end());
     return all;
   };
+  const Labels labels = joined(batch, left, right);
+  if (inner.empty()) {
+    Tensor x = arranged(a, joined(batch, left, {}), sizes),
+           y = arranged(b, joined(batch, right, {}), sizes);
+    for (std::size_t i = 0; i < right.size(); ++i) x = unsqueeze(x, -1);
+    for (std::size_t i = 0; i < left.size(); ++i) y = unsqueeze(y, std::ssize(batch));
+    return {x * y, labels};
+  }
   const std::int64_t n = product_of(batch, sizes), m = product_of(left, sizes),
                      k = product_of(inner, sizes), r = product_of(right, sizes);
   const Tensor x = reshape(arranged(a, joined(batch, left, inner), sizes), {n, m, k});
   const Tensor y = reshape(arranged(b, joined(batch, inner, right), sizes), {n, k, r});
-  const Labels labels = joined(batch, left, right);
   Dims shape;
   for (const int label : labels) shape.push_back(sizes.at(label));
   return {reshape(bmm(x, y), shape), labels};

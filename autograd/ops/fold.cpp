@@ -16,48 +16,44 @@ namespace rondo {
 namespace detail {
 
 Windows sliding_windows(std::int64_t size, std::int64_t count, std::int64_t stride,
-                        std::int64_t dilation) {
-  Windows windows{size, count, {}};
-  for (std::int64_t r = 0; r < size; ++r)
-    for (std::int64_t p = 0; p < count; ++p) windows.positions.push_back(p * stride + r * dilation);
-  return windows;
+                        std::int64_t dilation, Device device) {
+  const TensorOptions options{.dtype = i64, .device = device};
+  return {size, count,
+          unsqueeze(arange(size, options), 1) * dilation + arange(count, options) * stride};
 }
 
-Windows adaptive_windows(std::int64_t n, std::int64_t count) {
-  const auto begin = [&](std::int64_t i) { return i * n / count; };
-  const auto end = [&](std::int64_t i) { return ((i + 1) * n + count - 1) / count; };
-  Windows windows{0, count, {}};
-  for (std::int64_t i = 0; i < count; ++i) windows.size = std::max(windows.size, end(i) - begin(i));
-  for (std::int64_t r = 0; r < windows.size; ++r)
-    for (std::int64_t i = 0; i < count; ++i)
-      windows.positions.push_back(std::min(begin(i) + r, end(i) - 1));
-  return windows;
+Windows adaptive_windows(std::int64_t n, std::int64_t count, Device device) {
+  std::int64_t size = 0;
+  for (std::int64_t i = 0; i < count; ++i)
+    size = std::max(size, ((i + 1) * n + count - 1) / count - i * n / count);
+  const TensorOptions options{.dtype = i64, .device = device};
+  const Tensor edges = arange(count + 1, options) * n, begin = narrow(edges, 0, 0, count),
+               end = narrow(edges, 0, 1, count) + (count - 1);
+  return {size, count,
+          minimum(unsqueeze(arange(size, options), 1) + floor_divide(begin, count),
+                  floor_divide(end, count) - 1)};
 }
 
 Tensor gather_windows(const Tensor& x, const Windows& rows, const Windows& columns) {
-  const Device device = x.device();
-  const Tensor of_rows = index_select(x, 2, to(tensor(rows.positions), device));
-  const Tensor all = index_select(of_rows, 3, to(tensor(columns.positions), device));
+  const Tensor of_rows = index_select(x, 2, reshape(rows.positions, {-1}));
+  const Tensor all = index_select(of_rows, 3, reshape(columns.positions, {-1}));
   const Tensor split =
       reshape(all, {x.size(0), x.size(1), rows.size, rows.count, columns.size, columns.count});
   return permute(split, {0, 1, 2, 4, 3, 5});
 }
 
-Tensor plane_positions(const Windows& rows, const Windows& columns, std::int64_t width,
-                       Device device) {
-  const Tensor h = tensor(rows.positions, {rows.size, 1, rows.count, 1});
-  const Tensor w = tensor(columns.positions, {1, columns.size, 1, columns.count});
-  return to(h * scalar(width, {.dtype = i64}) + w, device);
+Tensor plane_positions(const Windows& rows, const Windows& columns, std::int64_t width) {
+  return reshape(rows.positions, {rows.size, 1, rows.count, 1}) * width +
+         reshape(columns.positions, {1, columns.size, 1, columns.count});
 }
 
-ValuesAndIndices largest_of_windows(const Tensor& x, const Windows& rows, const Windows& columns,
-                                    std::int64_t width, std::int64_t shift) {
+ValuesAndIndices largest_of_windows(const Tensor& x, const Windows& rows, const Windows& columns) {
   const std::int64_t n = x.size(0), channels = x.size(1), elements = rows.size * columns.size;
   const Dims sizes = {n, channels, elements, rows.count, columns.count};
   const auto [values, place] = max(reshape(gather_windows(x, rows, columns), sizes), 2, true);
-  const Tensor positions = reshape(plane_positions(rows, columns, width, x.device()),
+  const Tensor positions = reshape(plane_positions(rows, columns, x.size(3)),
                                    {1, 1, elements, rows.count, columns.count});
-  const Tensor indices = gather(expand(positions, sizes), 2, place) + shift;
+  const Tensor indices = gather(expand(positions, sizes), 2, place);
   return {squeeze(values, 2), squeeze(indices, 2)};
 }
 
@@ -71,7 +67,7 @@ struct Columns {
   Dims padding;
 
   Columns(const char* op, std::int64_t height, std::int64_t width, Conv2dOptions::Pair kernel,
-          const FoldOptions& o)
+          const FoldOptions& o, Device device)
       : padding{o.padding.w, o.padding.w, o.padding.h, o.padding.h} {
     require<ShapeError>(kernel.h > 0 && kernel.w > 0 && o.dilation.h > 0 && o.dilation.w > 0 &&
                             o.stride.h > 0 && o.stride.w > 0 && o.padding.h >= 0 &&
@@ -82,8 +78,8 @@ struct Columns {
     const std::int64_t q = conv_output_size(width, kernel.w, o.stride.w, o.padding.w, o.dilation.w);
     require<ShapeError>(p > 0 && q > 0, op, ": the kernel ", kernel.h, " x ", kernel.w,
                         " does not fit an image of ", height, " x ", width);
-    rows = detail::sliding_windows(kernel.h, p, o.stride.h, o.dilation.h);
-    columns = detail::sliding_windows(kernel.w, q, o.stride.w, o.dilation.w);
+    rows = detail::sliding_windows(kernel.h, p, o.stride.h, o.dilation.h, device);
+    columns = detail::sliding_windows(kernel.w, q, o.stride.w, o.dilation.w, device);
   }
 };
 
@@ -94,7 +90,7 @@ Tensor unfold(const Tensor& x, Conv2dOptions::Pair kernel, FoldOptions options) 
   require<ShapeError>(x.dim() == 3 || x.dim() == 4, "unfold: input ", x.shape(),
                       " is not (N, C, H, W) or (C, H, W)");
   if (x.dim() == 3) return squeeze(unfold(unsqueeze(x, 0), kernel, options), 0);
-  const Columns plan("unfold", x.size(2), x.size(3), kernel, options);
+  const Columns plan("unfold", x.size(2), x.size(3), kernel, options, x.device());
   const Tensor all = detail::gather_windows(pad(x, plan.padding), plan.rows, plan.columns);
   return reshape(
       all, {x.size(0), x.size(1) * kernel.h * kernel.w, plan.rows.count * plan.columns.count});
@@ -106,7 +102,7 @@ Tensor fold(const Tensor& x, Conv2dOptions::Pair output_size, Conv2dOptions::Pai
   require<ShapeError>(x.dim() == 2 || x.dim() == 3, "fold: input ", x.shape(),
                       " is not (N, C kernel, L) or (C kernel, L)");
   if (x.dim() == 2) return squeeze(fold(unsqueeze(x, 0), output_size, kernel, options), 0);
-  const Columns plan("fold", output_size.h, output_size.w, kernel, options);
+  const Columns plan("fold", output_size.h, output_size.w, kernel, options, x.device());
   const std::int64_t n = x.size(0), elements = kernel.h * kernel.w, channels = x.size(1) / elements,
                      count = plan.rows.count * plan.columns.count;
   require<ShapeError>(x.size(1) % elements == 0 && x.size(2) == count, "fold: input ", x.shape(),
@@ -114,7 +110,7 @@ Tensor fold(const Tensor& x, Conv2dOptions::Pair output_size, Conv2dOptions::Pai
   const std::int64_t height = output_size.h + 2 * options.padding.h,
                      width = output_size.w + 2 * options.padding.w;
   const Tensor positions =
-      reshape(detail::plane_positions(plan.rows, plan.columns, width, x.device()), {1, 1, -1});
+      reshape(detail::plane_positions(plan.rows, plan.columns, width), {1, 1, -1});
   const Tensor sums = scatter_add(zeros({n, channels, height * width}, x.options()), 2,
                                   expand(positions, {n, channels, elements * count}),
                                   reshape(x, {n, channels, elements * count}));

@@ -292,6 +292,21 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
   return record<MaskedFillBackward>({x}, y, mask, x.shape(), value.to<double>());
 }
 
+const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
+  check_in_place(*this, "masked_fill_");
+  require_distinct_elements(*this, "masked_fill_");
+  if (any_requires_grad({this, 1}) || mask.storage() == storage())
+    return copy_(rondo::masked_fill(*this, mask, value));
+  const RecordOp op("masked_fill_");
+  require<DTypeError>(mask.dtype() == boolean, "masked_fill_: the mask is ", mask.dtype(),
+                      ", not bool");
+  require_one_device("masked_fill_", {*this, mask});
+  backend(*this).where(mask.broadcast_view(shape()),
+                       scalar(value, options()).broadcast_view(shape()), *this, *this);
+  bump_version();
+  return *this;
+}
+
 namespace {
 struct EmbeddingBackward final : Node {
   SavedTensor index;

@@ -1,21 +1,19 @@
-// A resized image is a matrix product along each of its dimensions: every output element is a
-// weighted mean of 1, 2 or 4 neighbours, and these weights are a row of a matrix (output size,
-// input size). So the gradient is that of matmul.
+// An image is resized along one dimension after the other: each element of the result is a weighted
+// mean of 1, 2 or 4 neighbours, which index_select reads. So the gradient is that of index_select.
 
 #include "autograd/ops/interpolate.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <string>
 
-#include "autograd/autocast.h"
+#include "autograd/grad_mode.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
 #include "autograd/ops/indexing.h"
-#include "autograd/ops/matmul.h"
+#include "autograd/ops/pool.h"
 #include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
@@ -32,51 +30,59 @@ struct Axis {
   double scale;  // input elements per output element
   bool align_corners;
 
-  /// The place of output element i between the input's elements.
-  double source(std::int64_t i) const {
-    if (align_corners)
-      return out > 1 ? static_cast<double>(i * (in - 1)) / static_cast<double>(out - 1) : 0;
-    return (static_cast<double>(i) + 0.5) * scale - 0.5;
+  /// The places of the output's elements between the input's elements, in f64.
+  Tensor places(Device device) const {
+    const Tensor i = arange(out, {.dtype = f64, .device = device});
+    if (!align_corners) return (i + 0.5) * scale - 0.5;
+    return i * static_cast<double>(in - 1) /
+           static_cast<double>(std::max<std::int64_t>(out - 1, 1));
   }
-  std::int64_t inside(std::int64_t i) const { return std::clamp<std::int64_t>(i, 0, in - 1); }
 };
 
 /// Keys' cubic with a = -0.75: the weights of the elements at -1, 0, 1 and 2, for a place t after
 /// 0.
-std::array<double, 4> cubic_weights(double t) {
+std::array<Tensor, 4> cubic_weights(const Tensor& t) {
   constexpr double a = -0.75;
-  const auto near = [](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
-  const auto far = [](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
-  return {far(1 + t), near(t), near(1 - t), far(2 - t)};
+  const auto near = [](const Tensor& d) { return ((d * (a + 2) - (a + 3)) * d) * d + 1; };
+  const auto far = [](const Tensor& d) { return ((d * a - 5 * a) * d + 8 * a) * d - 4 * a; };
+  return {far(t + 1), near(t), near(1 - t), far(2 - t)};
 }
 
-Tensor weights_of(const Axis& axis, bool cubic, const Tensor& like) {
-  std::vector<double> w(static_cast<std::size_t>(axis.out * axis.in), 0);
-  for (std::int64_t i = 0; i < axis.out; ++i) {
-    double* row = w.data() + i * axis.in;
-    const double place = cubic ? axis.source(i) : std::max(axis.source(i), 0.0);
-    const auto first = static_cast<std::int64_t>(std::floor(place));
-    const double t = place - static_cast<double>(first);
+/// x resized along dim by the weighted means of 2 (4) neighbours.
+Tensor resampled(const Tensor& x, std::int64_t dim, const Axis& axis, bool cubic) {
+  Tensors index, weights;
+  {
+    const NoGradGuard no_grad;
+    const Tensor any_place = axis.places(x.device());
+    const Tensor place = cubic ? any_place : clamp_min(any_place, 0.0);
+    const Tensor first = floor(place), t = place - first;
+    Dims line = Dims::filled(x.dim(), 1);
+    line[dim] = axis.out;
+    const auto add = [&](std::int64_t offset, const Tensor& weight) {
+      index.push_back(clamp(to(first, i64) + offset, 0, axis.in - 1));
+      weights.push_back(reshape(to(weight, x.dtype()), line));
+    };
     if (cubic) {
-      const std::array<double, 4> each = cubic_weights(t);
-      for (std::int64_t k = 0; k < 4; ++k)
-        row[axis.inside(first - 1 + k)] += each[static_cast<std::size_t>(k)];
+      const std::array<Tensor, 4> each = cubic_weights(t);
+      for (std::int64_t k = 0; k < 4; ++k) add(k - 1, each[static_cast<std::size_t>(k)]);
     } else {
-      row[axis.inside(first)] += 1 - t;
-      row[axis.inside(first + 1)] += t;
+      add(0, 1 - t);
+      add(1, t);
     }
   }
-  return to(to(tensor(w, {axis.out, axis.in}), like.dtype()), like.device());
+  Tensor y;
+  for (std::size_t k = 0; k < index.size(); ++k) {
+    const Tensor part = index_select(x, dim, index[k]) * weights[k];
+    y = k == 0 ? part : y + part;
+  }
+  return y;
 }
 
-Tensor nearest_index(const Axis& axis, bool exact, const Tensor& like) {
-  std::vector<std::int64_t> index;
+Tensor nearest_index(const Axis& axis, bool exact, Device device) {
+  const NoGradGuard no_grad;
   const auto scale = static_cast<float>(axis.scale);  // PyTorch rounds it, and so picks the same
-  for (std::int64_t i = 0; i < axis.out; ++i) {
-    const float place = (static_cast<float>(i) + (exact ? 0.5F : 0.0F)) * scale;
-    index.push_back(std::min(static_cast<std::int64_t>(std::floor(place)), axis.in - 1));
-  }
-  return to(tensor(index), like.device());
+  const Tensor i = arange(axis.out, {.dtype = f32, .device = device});
+  return clamp_max(to(floor((i + (exact ? 0.5 : 0.0)) * scale), i64), axis.in - 1);
 }
 
 /// Element coordinates of grid places (-1 … 1) in a dimension of n elements.
@@ -124,7 +130,9 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
       factors.empty() ? options.size.size() : static_cast<std::int64_t>(factors.size());
   require(given == spatial || (!factors.empty() && given == 1), "interpolate: ", given,
           factors.empty() ? " sizes" : " factors", " for ", spatial, " dimensions");
-  const NoAutocast off;  // its products are part of one op
+  const double factor = factors.size() == 1 ? factors[0] : 0;
+  if (mode == "nearest" && spatial == 2 && (factor == 2 || factor == 4))  // usual, and faster
+    return upsample_nearest2d(x, static_cast<std::int64_t>(factor));
   Tensor y = widened(x);
   for (std::int64_t d = 0; d < spatial; ++d) {
     const std::int64_t in = x.size(d + 2);
@@ -141,8 +149,8 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
     }
     require<ShapeError>(in > 0 && axis.out > 0, "interpolate: cannot resize ", in, " elements to ",
                         axis.out, " in dimension ", d + 2);
-    y = nearest ? index_select(y, d + 2, nearest_index(axis, mode == "nearest-exact", y))
-                : movedim(matmul(movedim(y, d + 2, -1), weights_of(axis, cubic, y).t()), -1, d + 2);
+    y = nearest ? index_select(y, d + 2, nearest_index(axis, mode == "nearest-exact", x.device()))
+                : resampled(y, d + 2, axis, cubic);
   }
   return to(y, x.dtype());
 }

@@ -2,18 +2,28 @@
 // Resampling images: to another size, and at given places. Agrees with the functions of these names
 // in torch.nn.functional. f64 and f32; 16-bit floats are computed in f32 and rounded once.
 
+#include <initializer_list>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tensor/tensor.h"
 
 namespace rondo {
 
+/// One number, or one for each dimension.
+struct ScaleFactors : std::vector<double> {
+  ScaleFactors() = default;
+  ScaleFactors(double all) : std::vector<double>{all} {}
+  ScaleFactors(std::initializer_list<double> each) : std::vector<double>(each) {}
+  ScaleFactors(std::vector<double> each) : std::vector<double>(std::move(each)) {}
+};
+
 struct InterpolateOptions {
   /// The new sizes of the dimensions after the first two; or one factor for each of them, or for
   /// all: size = floor(size · factor). Exactly one of both.
   Dims size = {};
-  std::vector<double> scale_factor = {};
+  ScaleFactors scale_factor = {};
   /// nearest, nearest-exact; linear of (N, C, L), bilinear and bicubic of (N, C, H, W), trilinear
   /// of (N, C, D, H, W).
   std::string_view mode = "nearest";

@@ -1,11 +1,13 @@
 #include "autograd/ops/pad.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <vector>
+#include <string>
+#include <utility>
 
+#include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "tensor/creation.h"
 #include "tensor/record_function.h"
 
@@ -45,17 +47,11 @@ Tensor pad_with_elements(const Tensor& x, std::int64_t dim, std::int64_t before,
                       most + 1);
   require<ShapeError>(mode != PadMode::circular || most <= n, "pad: circular adds ", most,
                       " elements to dimension ", dim, " of ", x.shape(), ", which has fewer");
-  std::vector<std::int64_t> index;
-  for (std::int64_t i = -before; i < n + after; ++i) {
-    if (mode == PadMode::reflect) {
-      index.push_back(n - 1 - std::abs(n - 1 - std::abs(i)));
-    } else if (mode == PadMode::replicate) {
-      index.push_back(std::clamp<std::int64_t>(i, 0, n - 1));
-    } else {
-      index.push_back((i + n) % n);
-    }
-  }
-  return index_select(x, dim, to(tensor(index), x.device()));
+  const Tensor i = arange(-before, n + after, 1, {.dtype = i64, .device = x.device()});
+  const Tensor index = mode == PadMode::reflect     ? n - 1 - abs(n - 1 - abs(i))
+                       : mode == PadMode::replicate ? clamp(i, 0, n - 1)
+                                                    : remainder(i, n);
+  return index_select(x, dim, index);
 }
 
 }  // namespace
@@ -86,6 +82,17 @@ Tensor pad(const Tensor& x, const Dims& padding, PadMode mode, Scalar value) {
                     : pad_with_elements(y, dim, before, after, mode);
   }
   return y.is_same(x) ? clone(x) : y;
+}
+
+Tensor pad(const Tensor& x, const Dims& padding, std::string_view mode, Scalar value) {
+  constexpr std::pair<std::string_view, PadMode> modes[] = {{"constant", PadMode::constant},
+                                                            {"reflect", PadMode::reflect},
+                                                            {"replicate", PadMode::replicate},
+                                                            {"circular", PadMode::circular}};
+  for (const auto& [name, value_of_name] : modes)
+    if (name == mode) return pad(x, padding, value_of_name, value);
+  throw Error(concat("pad: mode = \"", std::string(mode),
+                     "\"; there are constant, reflect, replicate and circular"));
 }
 
 }  // namespace rondo

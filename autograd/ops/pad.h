@@ -3,6 +3,7 @@
 // those.
 
 #include <cstdint>
+#include <string_view>
 
 #include "tensor/tensor.h"
 
@@ -23,5 +24,7 @@ enum class PadMode : std::uint8_t {
 /// Error for a value other than 0 with these modes. Agrees with torch.nn.functional.pad.
 Tensor pad(const Tensor& x, const Dims& padding, PadMode mode = PadMode::constant,
            Scalar value = 0);
+/// The same with a mode by its name. Throws Error for another name.
+Tensor pad(const Tensor& x, const Dims& padding, std::string_view mode, Scalar value = 0);
 
 }  // namespace rondo

@@ -97,6 +97,8 @@ Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 Tensor max(const Tensor& x) { return extreme("max", FoldOp::max, x, {}, false); }
 Tensor min(const Tensor& x) { return extreme("min", FoldOp::min, x, {}, false); }
+Tensor max(const Tensor& a, const Tensor& b) { return maximum(a, b); }
+Tensor min(const Tensor& a, const Tensor& b) { return minimum(a, b); }
 
 Tensor argmax(const Tensor& x) {
   NoGradGuard no_grad;

@@ -5,8 +5,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "autograd/autocast.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/composed.h"
+#include "autograd/ops/image_dims.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/pad.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/windows.h"
@@ -144,6 +149,29 @@ struct MaxPool2dBackward final : Node {
 
 namespace {
 
+/// Windows of a padded line of n elements. A place in the padding becomes that of the window's
+/// first element, which changes neither the maximum nor its index.
+struct PaddedWindows {
+  detail::Windows windows;
+  Tensor is_empty;  // (count): which windows hold padding only; undefined if none does
+
+  PaddedWindows(std::int64_t n, std::int64_t size, std::int64_t count, std::int64_t stride,
+                std::int64_t dilation, std::int64_t padding, Device device)
+      : windows(detail::sliding_windows(size, count, stride, dilation, device)) {
+    Tensor& places = windows.positions;
+    places = places - padding;
+    const Tensor start = places[0];
+    const Tensor first = where(lt(start, 0), remainder(start, dilation), start);
+    const Tensor is_inside = logical_and(ge(places, 0), lt(places, n));
+    places = where(is_inside, places, clamp_max(first, n - 1));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t begin = i * stride - padding;
+      const std::int64_t inside = begin < 0 ? (begin % dilation + dilation) % dilation : begin;
+      if (inside >= n) is_empty = ge(first, n);
+    }
+  }
+};
+
 /// Windows with gaps, as copies of their elements.
 ValuesAndIndices dilated_max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel,
                                     const Pool2dOptions& options) {
@@ -152,27 +180,27 @@ ValuesAndIndices dilated_max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel,
                       "max_pool2d: kernel and dilation must be at least 1");
   const auto [params, output] = plan(
       "max_pool2d", x, {dilation_h * (kernel.h - 1) + 1, dilation_w * (kernel.w - 1) + 1}, options);
-  const detail::Windows rows = detail::sliding_windows(kernel.h, output[2], params.stride_h,
-                                                       dilation_h),
-                        columns = detail::sliding_windows(kernel.w, output[3], params.stride_w,
-                                                          dilation_w);
-  // In ceil_mode the last window may need more padding.
-  const auto after = [](const detail::Windows& windows, std::int64_t size, std::int64_t before) {
-    return std::max<std::int64_t>(windows.positions.back() + 1 - size - before, 0);
-  };
-  const Tensor padded = pad(x,
-                            {params.pad_w, after(columns, x.size(3), params.pad_w), params.pad_h,
-                             after(rows, x.size(2), params.pad_h)},
-                            PadMode::constant, -std::numeric_limits<double>::infinity());
-  return detail::largest_of_windows(padded, rows, columns, x.size(3),
-                                    -params.pad_h * x.size(3) - params.pad_w);
+  const PaddedWindows rows(x.size(2), kernel.h, output[2], params.stride_h, dilation_h,
+                           params.pad_h, x.device());
+  const PaddedWindows columns(x.size(3), kernel.w, output[3], params.stride_w, dilation_w,
+                              params.pad_w, x.device());
+  ValuesAndIndices y = detail::largest_of_windows(x, rows.windows, columns.windows);
+  const double lowest = -std::numeric_limits<double>::infinity();
+  if (rows.is_empty.defined())
+    y.values = masked_fill(y.values, unsqueeze(rows.is_empty, 1), lowest);
+  if (columns.is_empty.defined()) y.values = masked_fill(y.values, columns.is_empty, lowest);
+  return y;
 }
 
 }  // namespace
 
 ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Conv2dOptions::Pair kernel,
                                          Pool2dOptions options) {
+  if (x.dim() == 3)
+    return detail::with_batch(
+        x, 4, [&](const Tensor& image) { return max_pool2d_with_indices(image, kernel, options); });
   const RecordOp op("max_pool2d");
+  require(!options.divisor_override, "max_pool2d: only average pooling has a divisor_override");
   if (options.dilation.h != 1 || options.dilation.w != 1)
     return dilated_max_pool2d(x, kernel, options);
   auto [params, output] = plan("max_pool2d", x, kernel, options);
@@ -225,11 +253,40 @@ Tensor average_backward(const Tensor& dy, const Dims& input, const Pool2dParams&
 
 }  // namespace
 
+namespace {
+
+/// How many elements of the padded input each window has along one dimension; in ceil_mode the last
+/// window may have fewer than `kernel`.
+Tensor window_sizes(std::int64_t size, std::int64_t count, std::int64_t kernel, std::int64_t stride,
+                    std::int64_t padding, const Tensor& like) {
+  std::vector<double> sizes;
+  for (std::int64_t i = 0; i < count; ++i)
+    sizes.push_back(static_cast<double>(std::min(kernel, size + 2 * padding - i * stride)));
+  return to(to(tensor(sizes), like.dtype()), like.device());
+}
+
+/// The sums of the windows divided by one number.
+Tensor average_by(std::int64_t divisor, const Tensor& x, const Dims& output, Pool2dParams params) {
+  require(divisor != 0, "avg_pool2d: divisor_override must not be 0");
+  params.count_include_pad = true;
+  const Tensor rows = window_sizes(x.size(2), output[2], params.kernel_h, params.stride_h,
+                                   params.pad_h, x),
+               columns = window_sizes(x.size(3), output[3], params.kernel_w, params.stride_w,
+                                      params.pad_w, x);
+  return average(x, output, params) * (unsqueeze(rows, 1) * columns) / static_cast<double>(divisor);
+}
+
+}  // namespace
+
 Tensor avg_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  if (x.dim() == 3)
+    return detail::with_batch(
+        x, 4, [&](const Tensor& image) { return avg_pool2d(image, kernel, options); });
   const RecordOp op("avg_pool2d");
   require(options.dilation.h == 1 && options.dilation.w == 1,
           "avg_pool2d: only max pooling has a dilation");
   auto [params, output] = plan("avg_pool2d", x, kernel, options);
+  if (options.divisor_override) return average_by(*options.divisor_override, x, output, params);
   return average(x, output, params);
 }
 
@@ -267,6 +324,9 @@ Tensor adaptive_average_backward(const Tensor& dy, const Dims& input) {
 }  // namespace
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
+  if (x.dim() == 3)
+    return detail::with_batch(
+        x, 4, [&](const Tensor& image) { return adaptive_avg_pool2d(image, output_size); });
   const RecordOp op("adaptive_avg_pool2d");
   require_planes(x, "adaptive_avg_pool2d");
   require<ShapeError>(output_size.h > 0 && output_size.w > 0, "adaptive_avg_pool2d: output size ",

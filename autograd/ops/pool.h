@@ -1,6 +1,7 @@
 #pragma once
 // Pooling over (N, C, H, W), and nearest-neighbour upsampling. Inputs must be floating-point;
-// channels_last stays channels_last. Throws ShapeError if the options leave no window.
+// channels_last stays channels_last. Pooling also takes one image without a batch, (C, H, W).
+// Throws ShapeError if the options leave no window.
 
 #include <optional>
 
@@ -12,11 +13,12 @@ namespace rondo {
 
 struct Pool2dOptions {
   using Pair = Conv2dOptions::Pair;
-  Pair stride = 0;                // 0: the kernel size
-  Pair padding = 0;               // at most half the kernel size
-  bool ceil_mode = false;         // a last window may extend past the edge
-  bool count_include_pad = true;  // average pooling: divide by the full window
-  Pair dilation = 1;              // max pooling: the distance of a window's elements
+  Pair stride = 0;                                    // 0: the kernel size
+  Pair padding = 0;                                   // at most half the kernel size
+  bool ceil_mode = false;                             // a last window may extend past the edge
+  bool count_include_pad = true;                      // average pooling: divide by the full window
+  std::optional<std::int64_t> divisor_override = {};  // average pooling: divide by this number
+  Pair dilation = 1;  // max pooling: the distance of a window's elements
 };
 
 /// The largest element of each window; padding counts as -inf. If several elements are equal, the
@@ -28,8 +30,9 @@ Tensor max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions opt
 ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Conv2dOptions::Pair kernel,
                                          Pool2dOptions options = {});
 /// The mean of each window; padding counts as 0. The sum is divided by the number of elements of
-/// the window that are inside the padded input, or inside the input if count_include_pad is false.
-/// Output sizes as for max_pool2d. Agrees with torch.nn.functional.avg_pool2d.
+/// the window that are inside the padded input, or inside the input if count_include_pad is false,
+/// or by divisor_override. Throws Error for a divisor of 0. Output sizes as for max_pool2d. Agrees
+/// with torch.nn.functional.avg_pool2d.
 Tensor avg_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options = {});
 /// Averages over a grid of output_size windows that cover the plane: window i spans floor(i H / P)
 /// to ceil((i + 1) H / P). Agrees with torch.nn.functional.adaptive_avg_pool2d.
@@ -65,30 +68,47 @@ struct Pool1dOptions {
   bool count_include_pad = true;
   std::int64_t dilation = 1;
 };
-// Over (N, C, L), as the ops above.
+struct MaxUnpool1dOptions {
+  std::int64_t stride = 0, padding = 0;
+  std::optional<std::int64_t> output_size = {};
+};
+// Over (N, C, L), as the ops above. Positions count along L.
 Tensor max_pool1d(const Tensor& x, std::int64_t kernel, Pool1dOptions options = {});
+ValuesAndIndices max_pool1d_with_indices(const Tensor& x, std::int64_t kernel,
+                                         Pool1dOptions options = {});
 Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, Pool1dOptions options = {});
 Tensor lp_pool1d(const Tensor& x, double p, std::int64_t kernel, Pool1dOptions options = {});
 Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t output_size);
 Tensor adaptive_max_pool1d(const Tensor& x, std::int64_t output_size);
+ValuesAndIndices adaptive_max_pool1d_with_indices(const Tensor& x, std::int64_t output_size);
+Tensor max_unpool1d(const Tensor& x, const Tensor& indices, std::int64_t kernel,
+                    MaxUnpool1dOptions options = {});
 
 struct Pool3dOptions {
-  /// A number, or {depth, height, width}.
-  struct Triple {
-    std::int64_t d, h, w;
-    constexpr Triple(std::int64_t all) : d(all), h(all), w(all) {}
-    constexpr Triple(int all) : d(all), h(all), w(all) {}
-    constexpr Triple(std::int64_t d, std::int64_t h, std::int64_t w) : d(d), h(h), w(w) {}
-  };
+  using Triple = Conv3dOptions::Triple;
   Triple stride = 0, padding = 0;
   bool ceil_mode = false;
   bool count_include_pad = true;
+  std::optional<std::int64_t> divisor_override = {};
   Triple dilation = 1;
 };
-// Over (N, C, D, H, W), as the ops above.
-Tensor max_pool3d(const Tensor& x, Pool3dOptions::Triple kernel, Pool3dOptions options = {});
-Tensor avg_pool3d(const Tensor& x, Pool3dOptions::Triple kernel, Pool3dOptions options = {});
-Tensor adaptive_avg_pool3d(const Tensor& x, Pool3dOptions::Triple output_size);
-Tensor adaptive_max_pool3d(const Tensor& x, Pool3dOptions::Triple output_size);
+struct MaxUnpool3dOptions {
+  using Triple = Conv3dOptions::Triple;
+  Triple stride = 0, padding = 0;
+  std::optional<Triple> output_size = {};
+};
+// Over (N, C, D, H, W), as the ops above. Positions are (d H + h) W + w.
+Tensor max_pool3d(const Tensor& x, Conv3dOptions::Triple kernel, Pool3dOptions options = {});
+ValuesAndIndices max_pool3d_with_indices(const Tensor& x, Conv3dOptions::Triple kernel,
+                                         Pool3dOptions options = {});
+Tensor avg_pool3d(const Tensor& x, Conv3dOptions::Triple kernel, Pool3dOptions options = {});
+Tensor lp_pool3d(const Tensor& x, double p, Conv3dOptions::Triple kernel,
+                 Pool3dOptions options = {});
+Tensor adaptive_avg_pool3d(const Tensor& x, Conv3dOptions::Triple output_size);
+Tensor adaptive_max_pool3d(const Tensor& x, Conv3dOptions::Triple output_size);
+ValuesAndIndices adaptive_max_pool3d_with_indices(const Tensor& x,
+                                                  Conv3dOptions::Triple output_size);
+Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Conv3dOptions::Triple kernel,
+                    MaxUnpool3dOptions options = {});
 
 }  // namespace rondo

@@ -87,9 +87,11 @@ namespace {
 struct VarBackward final : Node {
   SavedTensor x;
   Dims dims, kept;
+  std::int64_t correction;
   double degrees;
-  VarBackward(const Tensor& x, const Dims& dims, const Dims& kept, double degrees)
-      : x(x), dims(dims), kept(kept), degrees(degrees) {}
+  VarBackward(const Tensor& x, const Dims& dims, const Dims& kept, std::int64_t correction,
+              double degrees)
+      : x(x), dims(dims), kept(kept), correction(correction), degrees(degrees) {}
   const char* name() const override { return "var"; }
   Tensors backward(const Tensors& dy) override {
     Tensor x = to(this->x.get(*this), f64);
@@ -97,7 +99,10 @@ struct VarBackward final : Node {
     return {mul(sub(x, mean(x, dims, true)), spread(slope, kept, x.shape()))};
   }
   void release_saved() override { x.reset(); }
-  void attributes(AttributeVisitor& v) override { tell_dims(v, kept); }
+  void attributes(AttributeVisitor& v) override {
+    tell_dims(v, kept);
+    v.integer("correction", correction);
+  }
 };
 
 /// Computed in f64, where the square of every f32 is representable; the squares of 1e30 and 1e-30
@@ -111,7 +116,7 @@ Tensor variance(const Tensor& x, const Dims& dims, std::int64_t correction, bool
         reduce_kept(FoldOp::sum_squares, sub(wide, mean(wide, dims, true)), shape, f64);
     return renamed(div(squares, degrees), shape.result);
   });
-  return record<VarBackward>({x}, y, x, dims, shape.kept, degrees);
+  return record<VarBackward>({x}, y, x, dims, shape.kept, correction, degrees);
 }
 
 /// d sqrt(v) = dv / (2 y), and 0 where y is 0, that is, for a constant input.

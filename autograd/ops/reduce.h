@@ -43,6 +43,11 @@ Tensor cumsum(const Tensor& x, std::int64_t dim);
 
 struct ValuesAndIndices {
   Tensor values, indices;
+  template <class V>
+  void visit(V&& v) {
+    v("values", values);
+    v("indices", indices);
+  }
 };
 /// The largest (smallest) element along dim and its index. If several are equal, the first one is
 /// taken. The gradient goes to that element.
@@ -54,6 +59,9 @@ Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
+/// maximum and minimum of two tensors (arithmetic.h).
+Tensor max(const Tensor& a, const Tensor& b);
+Tensor min(const Tensor& a, const Tensor& b);
 /// The i64 index of the first largest (smallest) element; no gradient. Without dim: among all
 /// elements in row-major order.
 Tensor argmax(const Tensor& x);

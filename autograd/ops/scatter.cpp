@@ -28,6 +28,14 @@ Tensor copied(const Tensor& x) {
   return y;
 }
 
+/// Where the result goes: to a copy, or, for an in-place op that is not recorded, to x itself.
+enum class Into { copy, x };
+Tensor target(Into into, const Tensor& x) { return into == Into::x ? x : copied(x); }
+/// An operand, copied if writing to x would change it.
+Tensor apart(Into into, const Tensor& x, const Tensor& operand) {
+  return into == Into::x && operand.storage() == x.storage() ? copied(operand) : operand;
+}
+
 void require_source(const char* op, const Tensor& x, const Tensor& index, const Tensor& src) {
   require<DTypeError>(index.dtype() == i64, op, ": the index is ", index.dtype(),
                       ", not i64 or i32");
@@ -68,14 +76,16 @@ struct ScatterBackward final : Node {
 
 /// scatter and scatter_add. Other joins have no node, since their gradients need the elements.
 Tensor scattered(const char* op, ScatterOp join, const Tensor& x, std::int64_t dim,
-                 const Tensor& index, const Tensor& src) {
+                 const Tensor& index, const Tensor& src, Into into = Into::copy) {
   if (x.dim() == 0 || index.dim() == 0 || src.dim() == 0)  // as 1-dim tensors of one element
-    return reshape(scattered(op, join, as_row(x), dim, as_row(index), as_row(src)), x.shape());
-  if (index.dtype() == i32) return scattered(op, join, x, dim, to(index, i64), src);
+    return reshape(scattered(op, join, as_row(x), dim, as_row(index), as_row(src), into),
+                   x.shape());
+  if (index.dtype() == i32) return scattered(op, join, x, dim, to(index, i64), src, into);
   dim = wrap_dim(dim, x.dim(), op);
   const Tensor used = covered(op, x, dim, index, src);
-  const Tensor y = copied(x);
-  backend(x).scatter(join, y, dim, index, used);
+  const Tensor y = target(into, x);
+  backend(x).scatter(join, y, dim, apart(into, x, index), apart(into, x, used));
+  if (into == Into::x) return x;
   return record<ScatterBackward>({x, used}, y, op, dim, index, join == ScatterOp::add);
 }
 
@@ -99,14 +109,14 @@ struct IndexScatterBackward final : Node {
 
 /// index_add and index_copy.
 Tensor index_scattered(const char* op, ScatterOp join, const Tensor& x, std::int64_t dim,
-                       const Tensor& index, const Tensor& src) {
+                       const Tensor& index, const Tensor& src, Into into = Into::copy) {
   if (x.dim() == 0)
-    return reshape(index_scattered(op, join, as_row(x), dim, index, as_row(src)), {});
+    return reshape(index_scattered(op, join, as_row(x), dim, index, as_row(src), into), {});
   if (index.dim() == 0) {
     const Tensor one = src.dim() < x.dim() ? unsqueeze(src, wrap_dim(dim, x.dim(), op)) : src;
-    return index_scattered(op, join, x, dim, as_row(index), one);
+    return index_scattered(op, join, x, dim, as_row(index), one, into);
   }
-  if (index.dtype() == i32) return index_scattered(op, join, x, dim, to(index, i64), src);
+  if (index.dtype() == i32) return index_scattered(op, join, x, dim, to(index, i64), src, into);
   dim = wrap_dim(dim, x.dim(), op);
   require_source(op, x, index, src);
   require<ShapeError>(index.dim() == 1, op, ": the index has shape ", index.shape(),
@@ -116,8 +126,9 @@ Tensor index_scattered(const char* op, ScatterOp join, const Tensor& x, std::int
   require<ShapeError>(src.shape() == sizes, op, ": the source has shape ", src.shape(),
                       "; a tensor ", x.shape(), " with ", index.numel(),
                       " indices along dimension ", dim, " needs ", sizes);
-  const Tensor y = copied(x);
-  backend(x).index_scatter(join, y, dim, index, src);
+  const Tensor y = target(into, x);
+  backend(x).index_scatter(join, y, dim, apart(into, x, index), apart(into, x, src));
+  if (into == Into::x) return x;
   return record<IndexScatterBackward>({x, src}, y, op, dim, index, join == ScatterOp::add);
 }
 
@@ -211,7 +222,6 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Ten
 }
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value) {
-  value.check_fits(x.dtype());
   return scatter(x, dim, index, expand(scalar(value, x.options()), index.shape()));
 }
 
@@ -274,14 +284,68 @@ Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const 
   return index_scattered("index_copy", ScatterOp::set, x, dim, index, src);
 }
 
-Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value) {
-  const RecordOp op("index_fill");
-  value.check_fits(x.dtype());
+namespace {
+
+/// The value as the source of index_copy.
+Tensor slices_of(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value) {
   Dims sizes = as_row(x).shape();
   sizes[wrap_dim(dim, x.dim(), "index_fill")] = index.numel();
-  const Tensor src = expand(scalar(value, x.options()), sizes);
-  return reshape(index_scattered("index_fill", ScatterOp::set, as_row(x), dim, as_row(index), src),
+  return expand(scalar(value, x.options()), sizes);
+}
+
+Tensor index_filled(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value,
+                    Into into) {
+  return reshape(index_scattered("index_fill", ScatterOp::set, as_row(x), dim, as_row(index),
+                                 slices_of(x, dim, index, value), into),
                  x.shape());
+}
+
+/// The in-place op that f computes: f(Into::x) writes to x itself if nothing is recorded, else the
+/// recorded f(Into::copy) is copied.
+template <class F>
+const Tensor& in_place(const char* op, const Tensor& x, const Tensor& src, const F& f) {
+  check_in_place(x, op, src);
+  require_distinct_elements(x, op);
+  const Tensor both[] = {x, src};
+  if (any_requires_grad(both)) return x.copy_(f(Into::copy));
+  f(Into::x);
+  x.bump_version();
+  return x;
+}
+
+}  // namespace
+
+Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value) {
+  const RecordOp op("index_fill");
+  return index_filled(x, dim, index, value, Into::copy);
+}
+
+const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return in_place("scatter_", *this, src, [&](Into into) {
+    return scattered("scatter", ScatterOp::set, *this, dim, index, src, into);
+  });
+}
+const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, Scalar value) const {
+  return scatter_(dim, index, rondo::expand(scalar(value, options()), index.shape()));
+}
+const Tensor& Tensor::scatter_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return in_place("scatter_add_", *this, src, [&](Into into) {
+    return scattered("scatter_add", ScatterOp::add, *this, dim, index, src, into);
+  });
+}
+const Tensor& Tensor::index_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return in_place("index_add_", *this, src, [&](Into into) {
+    return index_scattered("index_add", ScatterOp::add, *this, dim, index, src, into);
+  });
+}
+const Tensor& Tensor::index_copy_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return in_place("index_copy_", *this, src, [&](Into into) {
+    return index_scattered("index_copy", ScatterOp::set, *this, dim, index, src, into);
+  });
+}
+const Tensor& Tensor::index_fill_(std::int64_t dim, const Tensor& index, Scalar value) const {
+  return in_place("index_fill_", *this, {},
+                  [&](Into into) { return index_filled(*this, dim, index, value, into); });
 }
 
 }  // namespace rondo

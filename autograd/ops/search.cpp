@@ -111,6 +111,18 @@ Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
   return options.keepdim ? y : squeeze(y, dim);
 }
 
+Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  require<ShapeError>(q.dim() <= 1, "quantile: q has shape ", q.shape(),
+                      "; expected 0 or 1 dimensions");
+  require<DTypeError>(q.dtype() == x.dtype(), "quantile: q is ", q.dtype(), ", the input is ",
+                      x.dtype());
+  if (q.dim() == 0) return quantile(x, q.item<double>(), options);
+  require<ShapeError>(q.numel() > 0, "quantile: q has no elements");
+  Tensors results;
+  for (const double each : q.to_vector<double>()) results.push_back(quantile(x, each, options));
+  return stack(results);
+}
+
 Unique unique(const Tensor& x) {
   const RecordOp op("unique");
   const NoGradGuard no_grad;
@@ -188,6 +200,32 @@ Tensor bincount(const Tensor& x, const BincountOptions& options) {
                       weights.shape(), ", the input ", x.shape());
   const Dims sizes{std::max(length, options.minlength)};
   return index_add(zeros(sizes, weights.options()), 0, which, weights);
+}
+
+Tensor histc(const Tensor& x, const HistcOptions& options) {
+  const RecordOp op("histc");
+  require_float(x, "histc");
+  require(options.bins > 0, "histc: ", options.bins, " bins is not a positive number");
+  require(options.min <= options.max, "histc: min ", options.min, " exceeds max ", options.max);
+  const NoGradGuard no_grad;
+  const Tensor values = reshape(widened(x), {x.numel()});
+  double low = options.min, high = options.max;
+  if (low == high && x.numel() > 0) {
+    low = min(values).item<double>();
+    high = max(values).item<double>();
+  }
+  require(std::isfinite(low) && std::isfinite(high), "histc: the range ", low, " … ", high,
+          " is not finite");
+  if (low == high) {
+    low -= 1;
+    high += 1;
+  }
+  const Tensor inside = logical_and(ge(values, low), le(values, high));
+  const Tensor place =
+      where(inside, (values - low) * (static_cast<double>(options.bins) / (high - low)), 0.0);
+  const Tensor bin = clamp(to(place, i64), 0, options.bins - 1);  // max is in the last one
+  const Tensor counts = zeros({options.bins}, values.options());
+  return to(index_add(counts, 0, bin, to(inside, values.dtype())), x.dtype());
 }
 
 Tensor isin(const Tensor& x, const Tensor& elements) {

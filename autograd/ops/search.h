@@ -29,6 +29,9 @@ struct QuantileOptions {
 /// The value below which the share q (0 … 1) of the elements lies. NaN if there is one. Throws
 /// Error for another q or interpolation, DTypeError unless x is f32 or f64.
 Tensor quantile(const Tensor& x, double q, const QuantileOptions& options = {});
+/// The same for each element of q (0-dim or 1-dim): a 1-dim q gives the result a new first
+/// dimension. Waits for the device.
+Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {});
 
 struct Unique {
   Tensor values;   // sorted, 1-dim
@@ -55,6 +58,13 @@ struct BincountOptions {
 /// How often each of 0, 1, …, max x occurs in x (1-dim, integers >= 0); i64, or the sum of their
 /// weights in the weights' dtype (f64 for integers). Waits for the device.
 Tensor bincount(const Tensor& x, const BincountOptions& options = {});
+struct HistcOptions {
+  std::int64_t bins = 100;
+  double min = 0, max = 0;  // both equal: those of x
+};
+/// How many elements of x (floating-point) are in each of `bins` intervals of equal width from min
+/// to max, in x's dtype; no gradient. Other elements are ignored. Waits for the device.
+Tensor histc(const Tensor& x, const HistcOptions& options = {});
 /// Whether each element of x is one of `elements`: boolean.
 Tensor isin(const Tensor& x, const Tensor& elements);
 

@@ -352,15 +352,29 @@ struct PartsBackward final : Node {
 Tensors split(const Tensor& x, std::int64_t size, std::int64_t dim) {
   require<ShapeError>(x.dim() > 0, "split: a tensor without dimensions cannot be split");
   require<ShapeError>(size > 0, "split: size ", size, " is not positive");
-  dim = wrap_dim(dim, x.dim(), "split");
-  std::int64_t n = x.size(dim);
+  const std::int64_t n = x.size(wrap_dim(dim, x.dim(), "split"));
   if (n == 0) return {narrow(x, dim, 0, 0)};
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t start = 0; start < n; start += size) sizes.push_back(std::min(size, n - start));
+  return split(x, sizes, dim);
+}
+
+Tensors split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t dim) {
+  require<ShapeError>(x.dim() > 0, "split: a tensor without dimensions cannot be split");
+  dim = wrap_dim(dim, x.dim(), "split");
   Tensors parts;
-  Dims sizes = x.shape();
-  for (std::int64_t start = 0; start < n; start += size) {
-    sizes[dim] = std::min(size, n - start);
-    parts.push_back(x.as_view(sizes, x.strides(), x.storage_offset() + start * x.stride(dim)));
+  Dims shape = x.shape();
+  std::int64_t start = 0;
+  for (const std::int64_t size : sizes) {
+    require<ShapeError>(size >= 0 && size <= x.size(dim) - start, "split: size ", size,
+                        " does not fit the remaining ", x.size(dim) - start,
+                        " elements of dimension ", dim, " of ", x.shape());
+    shape[dim] = size;
+    parts.push_back(x.as_view(shape, x.strides(), x.storage_offset() + start * x.stride(dim)));
+    start += size;
   }
+  require<ShapeError>(start == x.size(dim), "split: the sizes add up to ", start, ", dimension ",
+                      dim, " of ", x.shape(), " has ", x.size(dim));
   return record_views<PartsBackward>(x, parts, "split", dim);
 }
 

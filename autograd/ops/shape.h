@@ -7,6 +7,7 @@
 // strides can express the result. All dtypes. Sizes and dimensions that do not match throw
 // ShapeError. Agrees with the functions of the same name in torch.
 
+#include <initializer_list>
 #include <vector>
 
 #include "tensor/tensor.h"
@@ -39,6 +40,12 @@ Tensor cat(const Tensors& xs, std::int64_t dim = 0);
 Tensor stack(const Tensors& xs, std::int64_t dim = 0);
 /// Views of `size` elements along dim; the last one may be smaller.
 Tensors split(const Tensor& x, std::int64_t size, std::int64_t dim = 0);
+/// Views of sizes[0], sizes[1], … elements, which must add up to the size of dim.
+Tensors split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t dim = 0);
+inline Tensors split(const Tensor& x, std::initializer_list<std::int64_t> sizes,
+                     std::int64_t dim = 0) {
+  return split(x, std::vector<std::int64_t>(sizes), dim);  // {2} is a list, not a size
+}
 /// At most `chunks` views of equal size, ceil(n / chunks). If n is 0, exactly `chunks` empty ones.
 Tensors chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim = 0);
 /// All slices along dim, without dimension dim: x[0], x[1], … for dim 0. All slices share one node,
@@ -53,5 +60,47 @@ Tensor clone(const Tensor& x);
 /// it already has that dtype (is on that device).
 Tensor to(const Tensor& x, DType dtype);
 Tensor to(const Tensor& x, Device device);
+
+// The following are composed of other ops (composed_shape.cpp).
+
+/// `sections` views along dim, of which the first ones may be larger by one; or the views between
+/// the given positions, that is [0, i0), [i0, i1), …, to the end.
+Tensors tensor_split(const Tensor& x, std::int64_t sections, std::int64_t dim = 0);
+Tensors tensor_split(const Tensor& x, const std::vector<std::int64_t>& indices,
+                     std::int64_t dim = 0);
+inline Tensors tensor_split(const Tensor& x, std::initializer_list<std::int64_t> indices,
+                            std::int64_t dim = 0) {
+  return tensor_split(x, std::vector<std::int64_t>(indices), dim);
+}
+/// All windows of `size` elements along dim, `step` apart, as a new last dimension. A copy; torch's
+/// Tensor.unfold is a view.
+Tensor unfold(const Tensor& x, std::int64_t dim, std::int64_t size, std::int64_t step);
+/// A view with dimensions a and b swapped, as transpose.
+Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b);
+/// expand without -1.
+Tensor broadcast_to(const Tensor& x, const Dims& sizes);
+/// All tensors expanded to one shape.
+Tensors broadcast_tensors(const Tensors& xs);
+/// At least so many dimensions: new ones come first, except that the last one of atleast_3d comes
+/// last.
+Tensor atleast_1d(const Tensor& x);
+Tensor atleast_2d(const Tensor& x);
+Tensor atleast_3d(const Tensor& x);
+/// cat along the second dimension (vectors: the only one), of tensors of at least one dimension;
+/// along the first, of at least two; along the third, of at least three.
+Tensor hstack(const Tensors& xs);
+Tensor vstack(const Tensors& xs);
+Tensor dstack(const Tensors& xs);
+/// hstack, with vectors as columns.
+Tensor column_stack(const Tensors& xs);
+/// flip of the second (first) dimension.
+Tensor fliplr(const Tensor& x);
+Tensor flipud(const Tensor& x);
+/// Rotated k times by 90 degrees from the first of two dimensions towards the second.
+Tensor rot90(const Tensor& x, std::int64_t k = 1, const Dims& dims = {0, 1});
+/// Matrices on the diagonal of one matrix of zeros; vectors count as rows.
+Tensor block_diag(const Tensors& xs);
+/// All combinations of the elements of vectors, one in each row.
+Tensor cartesian_prod(const Tensors& xs);
 
 }  // namespace rondo

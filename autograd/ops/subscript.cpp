@@ -286,10 +286,31 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
   return index_select(reshape(all, {all.numel()}), 0, true_positions(expand(mask, sizes)));
 }
 
-Tensor take_along_dim(const Tensor& x, const Tensor& index, std::int64_t dim) {
+Tensors where(const Tensor& condition) { return unbind(nonzero(condition), 1); }
+
+Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source) {
+  const RecordOp op("masked_scatter");
+  require<DTypeError>(mask.dtype() == boolean, "masked_scatter: the mask is ", mask.dtype(),
+                      ", not bool");
+  require_one_device("masked_scatter", {x, mask, source});
+  const Tensor places = true_positions(expand(mask, x.shape()));
+  require<ShapeError>(places.numel() <= source.numel(), "masked_scatter: the mask is true for ",
+                      places.numel(), " elements, but the source ", source.shape(), " has ",
+                      source.numel());
+  const Tensor used = narrow(reshape(source, {source.numel()}), 0, 0, places.numel());
+  return reshape(index_copy(reshape(x, {x.numel()}), 0, places, used), x.shape());
+}
+
+Tensor take(const Tensor& x, const Tensor& index) {
+  const Tensor at = reshape(index, {index.numel()});
+  return reshape(rondo::index(reshape(x, {x.numel()}), {at}), index.shape());
+}
+
+Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<std::int64_t> along) {
+  if (!along) return gather(reshape(x, {x.numel()}), 0, reshape(index, {index.numel()}));
   require<ShapeError>(x.dim() == index.dim(), "take_along_dim: the tensor has shape ", x.shape(),
                       " and the index ", index.shape(), "; expected equal numbers of dimensions");
-  dim = wrap_dim(dim, x.dim(), "take_along_dim");
+  const std::int64_t dim = wrap_dim(*along, x.dim(), "take_along_dim");
   Dims x_others = x.shape(), index_others = index.shape();
   x_others[dim] = index_others[dim] = 1;
   Dims x_sizes = broadcast_shapes(x_others, index_others), index_sizes = x_sizes;

@@ -71,9 +71,16 @@ Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& where, const T
 /// The positions of the elements that are not 0, in row-major order: i64 (n, dimensions). Waits for
 /// the device.
 Tensor nonzero(const Tensor& x);
+/// The same as one vector of positions for each dimension (torch: where(condition)).
+Tensors where(const Tensor& condition);
 /// The elements where mask (boolean, broadcast with x) is true, in row-major order: (n).
 Tensor masked_select(const Tensor& x, const Tensor& mask);
-/// gather with sizes that broadcast in the other dimensions.
-Tensor take_along_dim(const Tensor& x, const Tensor& index, std::int64_t dim);
+/// x with the first elements of source where mask (boolean, broadcast to x) is true, in row-major
+/// order. Throws ShapeError if source has too few elements. Waits for the device.
+Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source);
+/// gather with sizes that broadcast in the other dimensions; without dim, of both as vectors.
+Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<std::int64_t> dim = {});
+/// The elements at positions of the flattened x, with the shape of index.
+Tensor take(const Tensor& x, const Tensor& index);
 
 }  // namespace rondo

@@ -12,6 +12,7 @@
 #include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/special.h"
 
 namespace rondo {
 
@@ -66,8 +67,8 @@ Tensor differentiable(Tensor x) {
   }
 }
 
-constexpr double two_over_sqrt_pi = 1.12837916709551257390, ln_2 = 0.69314718055994530942,
-                 ln_10 = 2.30258509299404568402;
+using functors::two_over_sqrt_pi;
+constexpr double ln_2 = 0.69314718055994530942, ln_10 = 2.30258509299404568402;
 
 /// The node of sign and rounding: the derivative is zero almost everywhere, so it saves nothing.
 struct FlatBackward final : Node {
@@ -135,6 +136,15 @@ Tensor clamp_integers(const Tensor& x, Scalar low, Scalar high) {
   return minimum(maximum(x, scalar(bottom, x.options())), scalar(top, x.options()));
 }
 
+struct PolygammaBackward final : Node {
+  std::int64_t n;
+  SavedTensor x;
+  PolygammaBackward(std::int64_t n, const Tensor& x) : n(n), x(x) {}
+  const char* name() const override { return "polygamma"; }
+  Tensors backward(const Tensors& dy) override { return {dy[0] * polygamma(n + 1, x.get(*this))}; }
+  void release_saved() override { x.reset(); }
+};
+
 Tensor flat(const char* name, UnaryOp op, const Tensor& x) {
   return record<FlatBackward>({x}, apply_unary(op, x), name);
 }
@@ -181,6 +191,9 @@ RONDO_DERIVATIVE(acosh,      x, as_it_is, dy * rsqrt(square(x) - 1))
 RONDO_DERIVATIVE(atanh,      x, as_it_is, dy / (1 - square(x)))
 RONDO_DERIVATIVE(erfc,       x, as_it_is, dy * (exp(-square(x)) * -two_over_sqrt_pi))
 RONDO_DERIVATIVE(erf,        x, as_it_is, dy * (exp(-square(x)) * two_over_sqrt_pi))
+RONDO_DERIVATIVE(erfinv,     y, f32,      dy * (exp(square(y)) / two_over_sqrt_pi))
+RONDO_DERIVATIVE(lgamma,     x, as_it_is, dy * digamma(x))
+RONDO_DERIVATIVE(digamma,    x, as_it_is, dy * polygamma(1, x))
 // clang-format on
 #undef RONDO_DERIVATIVE
 
@@ -189,6 +202,7 @@ RONDO_DERIVATIVE(erf,        x, as_it_is, dy * (exp(-square(x)) * two_over_sqrt_
   template <>               \
   struct UnaryDerivative<UnaryOp::op> {};
 RONDO_ELSEWHERE(neg)
+RONDO_ELSEWHERE(polygamma)
 RONDO_ELSEWHERE(sign)
 RONDO_ELSEWHERE(floor)
 RONDO_ELSEWHERE(ceil)
@@ -225,6 +239,13 @@ Tensor neg(const Tensor& x) {
   require<DTypeError>(x.dtype() != boolean, "neg: a bool has no negative; use logical_not");
   return record<NegBackward>({x}, apply_unary(UnaryOp::neg, x));
 }
+Tensor polygamma(std::int64_t n, const Tensor& x) {
+  require(n >= 0 && n <= 170, "polygamma: n is ", n, "; expected 0 … 170");
+  if (n == 0) return digamma(x);
+  const Tensor input = as_float(x);
+  const Tensor y = apply_unary(UnaryOp::polygamma, input, {.alpha = static_cast<double>(n)});
+  return record<PolygammaBackward>({input}, y, n, input);
+}
 Tensor sign(const Tensor& x) { return flat("sign", UnaryOp::sign, x); }
 Tensor floor(const Tensor& x) { return rounded("floor", UnaryOp::floor, x); }
 Tensor ceil(const Tensor& x) { return rounded("ceil", UnaryOp::ceil, x); }
@@ -246,5 +267,14 @@ Tensor logical_not(const Tensor& x) { return test(UnaryOp::logical_not, x); }
 Tensor isnan(const Tensor& x) { return test(UnaryOp::isnan, x); }
 Tensor isinf(const Tensor& x) { return test(UnaryOp::isinf, x); }
 Tensor isfinite(const Tensor& x) { return test(UnaryOp::isfinite, x); }
+Tensor isposinf(const Tensor& x) { return eq(x, std::numeric_limits<double>::infinity()); }
+Tensor isneginf(const Tensor& x) { return eq(x, -std::numeric_limits<double>::infinity()); }
+Tensor signbit(const Tensor& x) {
+  const Tensor is_negative = lt(x, 0);
+  // 1 / -0 is -inf.
+  return is_floating(x.dtype())
+             ? logical_or(is_negative, lt(apply_unary(UnaryOp::reciprocal, x), 0))
+             : is_negative;
+}
 
 }  // namespace rondo

@@ -2,6 +2,8 @@
 // Elementwise unary maths. Ops whose results are not integers compute integer inputs in f32, as in
 // PyTorch.
 
+#include <optional>
+
 #include "tensor/tensor.h"
 
 namespace rondo {
@@ -33,11 +35,21 @@ Tensor acosh(const Tensor& x);
 Tensor atanh(const Tensor& x);
 Tensor erf(const Tensor& x);
 Tensor erfc(const Tensor& x);
+/// The inverse of erf: NaN outside of -1 … 1.
+Tensor erfinv(const Tensor& x);
+/// log |Γ(x)|.
+Tensor lgamma(const Tensor& x);
+/// Γ'(x) / Γ(x), the derivative of lgamma.
+Tensor digamma(const Tensor& x);
+/// The n-th derivative of digamma. Throws Error unless n is in 0 … 170.
+Tensor polygamma(std::int64_t n, const Tensor& x);
 /// Rounding passes no gradient on; its derivative is zero almost everywhere.
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
 /// To the nearest integer; ties go to even.
 Tensor round(const Tensor& x);
+/// To so many digits after the decimal point; a negative number rounds to tens, hundreds, …
+Tensor round(const Tensor& x, std::int64_t decimals);
 Tensor trunc(const Tensor& x);
 /// min(max(x, low), high): high if low > high, NaN if any of the three is NaN. Integers stay
 /// integers between integer bounds, and become f32 between floating-point bounds. The gradient
@@ -47,5 +59,20 @@ Tensor logical_not(const Tensor& x);
 Tensor isnan(const Tensor& x);
 Tensor isinf(const Tensor& x);
 Tensor isfinite(const Tensor& x);
+Tensor isposinf(const Tensor& x);
+Tensor isneginf(const Tensor& x);
+/// Whether x is negative, or -0.
+Tensor signbit(const Tensor& x);
+
+// The following are composed of other ops (composed_unary.cpp).
+
+/// x - trunc(x). Needs a floating-point x.
+Tensor frac(const Tensor& x);
+/// log(x / (1 - x)), the inverse of sigmoid; x is first clamped to eps … 1 - eps, if eps is given.
+Tensor logit(const Tensor& x, std::optional<double> eps = {});
+/// sin(πx) / (πx), and 1 at 0.
+Tensor sinc(const Tensor& x);
+Tensor deg2rad(const Tensor& x);
+Tensor rad2deg(const Tensor& x);
 
 }  // namespace rondo

@@ -1,10 +1,12 @@
 #pragma once
 // What collectives require of tensors. Private to dist.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "dist/collectives/algorithms/exchange.h"
 #include "tensor/backend.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"
@@ -71,6 +73,16 @@ struct MessageContent {
   bool operator==(const MessageContent&) const = default;
   std::string text() const { return concat(count, ' ', name_of(static_cast<DType>(dtype))); }
 };
+
+/// The contents of an undefined tensor are empty.
+inline Contents contents_of(const Tensor& x) {
+  Contents contents;
+  if (!x.defined()) return contents;
+  contents.dtype = static_cast<std::int64_t>(x.dtype());
+  contents.dims = x.dim();
+  std::ranges::copy(x.shape(), contents.sizes);
+  return contents;
+}
 
 /// Throws CommError unless the receiver's tensor matches what is sent. Ranks are numbers in the
 /// world.

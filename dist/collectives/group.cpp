@@ -37,7 +37,7 @@ std::shared_ptr<Communicator> Communicator::new_group(const std::vector<int>& ra
   agree("the group", text);
   require<CommError>(!ranks.empty(), "new_group: the list of ranks is empty");
   for (int r : ranks) {
-    check_peer("new_group", r);
+    check_rank(*this, "new_group", r);
     require<CommError>(std::ranges::count(ranks, r) == 1, "new_group: ", text, " names rank ", r,
                        " twice");
   }
@@ -56,16 +56,15 @@ std::shared_ptr<Communicator> Communicator::new_group(const std::vector<int>& ra
                      ", too few for group ", number);
   world->newest_group = static_cast<int>(number);
   if (std::ranges::find(ranks, rank_) == ranks.end()) return nullptr;
-  CommunicatorOptions options = options_;
+  CommunicatorOptions options = this->options();
   options.node_of.clear();
   for (int r : ranks) {
-    if (!options_.node_of.empty())
-      options.node_of.push_back(options_.node_of[static_cast<std::size_t>(r)]);
+    if (!node_of().empty()) options.node_of.push_back(node_of()[static_cast<std::size_t>(r)]);
   }
   auto group = std::make_shared<Communicator>(
       std::make_shared<GroupTransport>(world, in_world, static_cast<int>(number)),
       std::move(options), recorder_->of_group(text_of(in_world)));
-  group->group_ = concat(" of group ", text_of(in_world));
+  group->group_ = text_of(in_world);
   if (watch_ != nullptr) group->set_watch(watch_);  // first, since share_memory may wait for a rank
   if (wants_memory_) group->share_memory();
   if (gpu_ != nullptr) share_gpu(*group, gpu_->device());

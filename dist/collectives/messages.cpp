@@ -1,12 +1,11 @@
-// send and recv: one message to one peer, independent of the collectives.
+// HostCollectives: send and recv, one message to one peer, independent of the collectives.
 
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "dist/collectives/communicator.h"
 #include "dist/collectives/dense.h"
-#include "dist/collectives/device_collectives.h"
+#include "dist/collectives/host_collectives.h"
 #include "dist/collectives/message_tags.h"
 #include "tensor/error.h"
 
@@ -60,41 +59,13 @@ class Message final : public Operation {
 
 }  // namespace
 
-std::string Communicator::check_message(const Tensor& x, int peer, int tag, bool is_send) const {
-  const char* what = is_send ? "send" : "recv";
-  is_send ? check_dense(what, x) : check_row_major(what, x);
-  check_peer(what, peer);
-  require<CommError>(peer != rank_, "rank ", rank_in_world(), ": ", what,
-                     ": the peer is this rank itself");
-  require<CommError>(0 <= tag && tag < tags_of_messages, "rank ", rank_in_world(), ": ", what,
-                     ": tag ", tag, " is not within 0 … ", tags_of_messages - 1);
-  if (!is_send) x.bump_version();
-  return concat(what, is_send ? " to rank " : " from rank ", rank_in_world(peer), " with tag ",
-                tag);
+Begin HostCollectives::message(const Call& c) {
+  const auto letter =
+      std::make_shared<HostLetter>(HostLetter{.x = c->x, .own = MessageContent(c->x)});
+  return [=, this](ChunkBuffer&) -> std::unique_ptr<Operation> {
+    return std::make_unique<Message>(*transport_, c->peer, tags_of_collectives + c->tag, letter,
+                                     c->kind == Kind::send);
+  };
 }
-
-Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, bool is_send) {
-  const auto letter = std::make_shared<HostLetter>(HostLetter{.x = x, .own = MessageContent(x)});
-  return {.name = check_message(x, peer, tag, is_send),
-          .begin = [=, this](ChunkBuffer&) -> std::unique_ptr<Operation> {
-            return std::make_unique<Message>(*transport_, peer, tags_of_collectives + tag, letter,
-                                             is_send);
-          },
-          .keep = letter,
-          .beside = true};
-}
-Work Communicator::send_async(const Tensor& message, int peer, int tag) {
-  const Tensor x = row_major("send", message);
-  if (!is_on_gpu("send", x)) return start(message_job(x, peer, tag, true));
-  std::string name = check_message(x, peer, tag, true);  // in a world of one gpu_ is null
-  return gpu_->send({std::move(name)}, x, peer, tag);
-}
-Work Communicator::recv_async(const Tensor& x, int peer, int tag) {
-  if (!is_on_gpu("recv", x)) return start(message_job(x, peer, tag, false));
-  std::string name = check_message(x, peer, tag, false);
-  return gpu_->recv({std::move(name)}, x, peer, tag);
-}
-void Communicator::send(const Tensor& x, int peer, int tag) { send_async(x, peer, tag).wait(); }
-void Communicator::recv(const Tensor& x, int peer, int tag) { recv_async(x, peer, tag).wait(); }
 
 }  // namespace rondo::dist

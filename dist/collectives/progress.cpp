@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -28,17 +27,18 @@ std::string seconds(std::chrono::nanoseconds t) {
 
 // A transfer that was given up may still be under way: MPI can withdraw neither a send nor a
 // collective. Therefore its tensors and buffers are never freed. The world is ending anyway.
-void keep_for_ever(WorkState& work, std::shared_ptr<ChunkBuffer> scratch) {
+void keep_for_ever(std::shared_ptr<void> memory) {
   static std::mutex mutex;
-  static auto* memory =
-      new std::vector<std::tuple<Begin, std::shared_ptr<void>, std::shared_ptr<ChunkBuffer>>>;
+  static auto* all = new std::vector<std::shared_ptr<void>>;
   std::lock_guard lock(mutex);
-  memory->emplace_back(std::move(work.begin), std::move(work.keep), std::move(scratch));
+  all->push_back(std::move(memory));
 }
 
 }  // namespace
 
-Progress::Progress(Options options) : options_(std::move(options)) {
+Progress::Progress(Options options)
+    : options_(std::move(options)),
+      rank_(options_.transport->rank_in_world(options_.transport->rank())) {
   options_.timeout = std::min(options_.timeout, longest_wait);
 }
 
@@ -76,33 +76,30 @@ void Progress::close() {
 }
 
 void Progress::submit(std::shared_ptr<WorkState> work, bool wake) {
+  work->progress = weak_from_this();
+  work->issue_time = Clock::now();
   {
     std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(work));
+    if (work->beside) {
+      beside_.push_back(std::move(work));
+    } else {
+      queue_.push_back(std::move(work));
+    }
   }
   if (wake) has_work_for_background_.notify_one();
-}
-
-void Progress::submit_beside(std::shared_ptr<WorkState> work) {
-  {
-    std::lock_guard lock(mutex_);
-    work->beside = true;
-    beside_.push_back(std::move(work));
-  }
-  has_work_for_background_.notify_one();
 }
 
 void Progress::complete(WorkState& work, std::string error) {
   work.operation.reset();  // gives up its requests, if there are any
   if (!error.empty() && work.begun) {
-    keep_for_ever(work, std::exchange(scratch_, std::make_shared<ChunkBuffer>()));
+    keep_for_ever(std::make_shared<Begin>(std::move(work.begin)));
+    keep_for_ever(std::exchange(scratch_, std::make_shared<ChunkBuffer>()));
   }
   if (!error.empty() && work.failed) work.failed(error);
   work.ready = nullptr;
   work.begin = nullptr;
   work.finish = nullptr;
   work.failed = nullptr;
-  work.keep.reset();
   if (work.record != WorkState::unrecorded) options_.recorder->finished(work.record, error.empty());
   work.error = std::move(error);
   work.finish_time = Clock::now();
@@ -120,7 +117,7 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
     try {
       if (!work.ready()) return false;
     } catch (const std::exception& e) {
-      error = news = describe_failure(work.rank, work.label, e.what());
+      error = news = describe_failure(work.label, e.what());
     }
   }
   if (is_first) {
@@ -137,7 +134,7 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
       result = work.operation ? work.operation->poll() : Poll::done;
       if (result == Poll::done && work.finish) work.finish();
     } catch (const std::exception& e) {
-      error = news = describe_failure(work.rank, work.label, e.what());
+      error = news = describe_failure(work.label, e.what());
     }
     lock.lock();
     if (error.empty() && result == Poll::idle && work.operation) {
@@ -147,11 +144,11 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
                          : work.waiters > 0 ? work.waited_since
                                             : now;
       if (const auto word = peer_failure(*work.operation, since, now)) {
-        error = describe_failure(work.rank, work.label, word->what());
+        error = describe_failure(work.label, word->what());
         news = word->news();
       } else if (is_late(*work.operation, since, now)) {
         const int missing = work.operation->missing();
-        error = describe_late(work.rank, work.label, work.operation->waiting_for());
+        error = describe_late(work.label, work.operation->waiting_for());
         news = missing < 0 ? error
                            : concat("rank ", missing, " has not called ", work.label, " for ",
                                     seconds(options_.timeout));
@@ -261,7 +258,7 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
     std::string what = has_turn_        ? "the thread that polls it"
                        : work.operation ? work.operation->waiting_for()
                                         : "the collectives issued before it";
-    throw CommError(concat("rank ", work.rank, ": ", work.label, " was not complete after ",
+    throw CommError(concat("rank ", rank_, ": ", work.label, " was not complete after ",
                            seconds(timeout), "; it waits for ", what));
   }
   if (!work.error.empty()) throw CommError(work.error);
@@ -315,8 +312,7 @@ void Progress::look_around() {
   const std::string heard = news_.bad(*watch_, Clock::now());
   if (heard.empty()) return;
   looks_around_ = false;
-  std::fprintf(stderr, "warning: rank %d: the next collective will fail: %s\n",
-               options_.transport->rank_in_world(options_.transport->rank()),
+  std::fprintf(stderr, "warning: rank %d: the next collective will fail: %s\n", rank_,
                printable(heard).c_str());
   std::fflush(stderr);
 }
@@ -337,9 +333,8 @@ void Progress::return_turn(const std::string& error, const std::string& news,
   if (is_its_turn()) has_work_for_background_.notify_one();
   if (error.empty()) return;
   break_down(error, news);
-  WorkState given_up;
-  given_up.keep = std::move(keep);
-  keep_for_ever(given_up, std::exchange(scratch_, std::make_shared<ChunkBuffer>()));
+  keep_for_ever(std::move(keep));
+  keep_for_ever(std::exchange(scratch_, std::make_shared<ChunkBuffer>()));
   throw CommError(error);
 }
 
@@ -363,15 +358,13 @@ std::string Progress::poll_to_end(Operation& operation) {
   }
 }
 
-std::string Progress::describe_late(int rank, const std::string& label,
-                                    const std::string& what) const {
-  return concat("rank ", rank, ": ", label, " gave up after ", seconds(options_.timeout),
+std::string Progress::describe_late(const std::string& label, const std::string& what) const {
+  return concat("rank ", rank_, ": ", label, " gave up after ", seconds(options_.timeout),
                 " of waiting for ", what);
 }
 
-std::string Progress::describe_failure(int rank, const std::string& label,
-                                       const std::string& what) {
-  return concat("rank ", rank, ": ", label, " failed: ", what);
+std::string Progress::describe_failure(const std::string& label, const std::string& what) const {
+  return concat("rank ", rank_, ": ", label, " failed: ", what);
 }
 
 bool Progress::test(WorkState& work) {

@@ -44,23 +44,24 @@ class Progress;
 inline constexpr std::chrono::nanoseconds longest_wait = std::chrono::hours(24 * 365 * 100);
 
 struct WorkState final : Pending {
-  std::string label;  // "all_reduce 17"
-  int rank = 0;
-  std::function<bool()> ready;  // null, or whether the operation may begin
-  Begin begin;                  // also holds the tensors
-  bool begun = false;
+  // Set before it is submitted.
+  std::string label;             // "all_reduce 17"
+  std::function<bool()> ready;   // null, or whether the operation may begin
+  Begin begin;                   // holds all that must live as long as the operation
   bool beside = false;           // a message: does not wait in the queue
   std::function<void()> finish;  // runs once after success
   std::function<void(const std::string&)>
-      failed;                  // or this is called with the error, under Progress's mutex
-  std::shared_ptr<void> keep;  // must live as long as the operation
-  std::unique_ptr<Operation> operation;
-  std::weak_ptr<Progress> progress;
-  Clock::time_point issue_time{};
+      failed;  // or this is called with the error, under Progress's mutex
   static constexpr std::uint64_t unrecorded = ~std::uint64_t{0};
   std::uint64_t record = unrecorded;  // in the flight recorder
 
+  // Set by Progress::submit.
+  std::weak_ptr<Progress> progress;
+  Clock::time_point issue_time{};
+
   // Written by the thread that polls, under Progress's mutex.
+  bool begun = false;
+  std::unique_ptr<Operation> operation;
   bool done = false;
   std::string error;  // not empty: failed
   Clock::time_point start_time{}, finish_time{};
@@ -98,18 +99,16 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// Stops all polling. Operations that are still under way are given up, and their waiters get an
   /// error.
   void close();
-  /// Queues a collective after all earlier ones. `wake` is false if the caller waits for it right
-  /// away: the background thread need not be woken then.
+  /// Queues a collective after all earlier ones; a message begins at once. `wake` is false if the
+  /// caller waits for it right away: the background thread need not be woken then.
   void submit(std::shared_ptr<WorkState> work, bool wake = true);
-  /// Begins at once, without queueing: for point-to-point messages.
-  void submit_beside(std::shared_ptr<WorkState> work);
   void wait(WorkState& work, std::chrono::nanoseconds timeout);
   /// Runs the operation that begin() makes to completion on this thread, without queueing it, if
   /// nothing else is under way; otherwise returns false. For collectives that take less time than
   /// the queue. `keep` holds memory that other ranks may still read after the operation was given
   /// up. `signature` and `about` are for the flight recorder. Throws CommError.
-  template <class Begin, class Label>
-  bool run_now(int rank, std::shared_ptr<void> keep, const Signature& signature,
+  template <class Memory, class Begin, class Label>
+  bool run_now(const std::shared_ptr<Memory>& keep, const Signature& signature,
                const std::string& about, Begin begin, Label label) {
     if (!take_turn()) return false;
     const RecordFunction range(signature.name, EventKind::communication);
@@ -118,15 +117,15 @@ class Progress : public std::enable_shared_from_this<Progress> {
     try {
       const std::unique_ptr<Operation> operation = begin(*scratch_);
       const std::string late = poll_to_end(*operation);
-      if (!late.empty()) error = news = describe_late(rank, label(), late);
+      if (!late.empty()) error = news = describe_late(label(), late);
     } catch (const PeerFailed& e) {
-      error = describe_failure(rank, label(), e.what());
+      error = describe_failure(label(), e.what());
       news = e.news();
     } catch (const std::exception& e) {
-      error = news = describe_failure(rank, label(), e.what());
+      error = news = describe_failure(label(), e.what());
     }
     options_.recorder->finished(record, error.empty());
-    return_turn(error, news, std::move(keep));
+    return_turn(error, news, error.empty() ? nullptr : std::shared_ptr<void>(keep));
     return true;
   }
   /// Sets the watch. Waiting threads ask it now and then whether a rank has failed, and tell it
@@ -162,7 +161,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// Returns an empty text, or, if the deadline has passed, what the operation waited for. Throws
   /// PeerFailed.
   std::string poll_to_end(Operation& operation);
-  std::string describe_late(int rank, const std::string& label, const std::string& what) const;
+  std::string describe_late(const std::string& label, const std::string& what) const;
   /// Now and then asks the watch about an operation that has waited since `since`. Called by the
   /// thread that has the turn.
   std::optional<PeerFailed> peer_failure(const Operation& operation, Clock::time_point since,
@@ -180,12 +179,13 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// Prints on the error stream, once, that a rank has ended, if this rank computes and waits for
   /// nobody. A step may take long, and the launcher may end this rank before its next collective.
   void look_around();
-  static std::string describe_failure(int rank, const std::string& label, const std::string& what);
+  std::string describe_failure(const std::string& label, const std::string& what) const;
   bool has_work() const { return !queue_.empty() || !beside_.empty(); }
   /// Whether the background thread should poll: there is work, and no other thread polls.
   bool is_its_turn() const { return has_work() && waiters_ == 0 && !has_turn_; }
 
   Options options_;
+  int rank_;  // in the world, for messages
   std::mutex mutex_;
   // There are two because waking a thread costs as much as a small collective. Waiters are notified
   // when the turn is free or an operation is complete; the background thread only when it has work.

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "dist/collectives/communicator.h"
-#include "dist/collectives/progress.h"
+#include "dist/collectives/host_collectives.h"
 #include "dist/launch/host.h"
 #include "dist/launch/threads.h"
 #include "dist/transports/shared_memory/node_memory.h"
@@ -40,21 +40,19 @@ std::vector<int> nodes_by_host(Communicator& comm) {
   return nodes;
 }
 
-}  // namespace
-
 // Either all ranks get the segment or none. If a rank cannot open it (for example, in another
 // container), this is not an error: the ranks then use messages.
-std::shared_ptr<Segment> Communicator::share_segment(std::size_t bytes) {
+std::shared_ptr<Segment> share_segment(Communicator& comm, std::size_t bytes) {
   std::shared_ptr<Segment> segment;
   std::string name;
   try {
-    if (rank_ == 0) segment = Segment::create(bytes);
+    if (comm.rank() == 0) segment = Segment::create(bytes);
     if (segment) name = segment->name();
   } catch (const CommError&) {
   }
-  name = broadcast_bytes(name);
+  name = comm.broadcast_bytes(name);
   try {
-    if (rank_ != 0 && !name.empty()) segment = Segment::open(name);
+    if (comm.rank() != 0 && !name.empty()) segment = Segment::open(name);
   } catch (const CommError&) {
   }
   // The segment has rank 0's size. All sizes must be equal: otherwise a rank would write to other
@@ -63,20 +61,22 @@ std::shared_ptr<Segment> Communicator::share_segment(std::size_t bytes) {
   const Tensor least = Tensor::empty({3}, {.dtype = i64});
   const std::int64_t mine[] = {segment != nullptr ? 1 : 0, wanted, -wanted};
   std::copy(std::begin(mine), std::end(mine), least.data_ptr<std::int64_t>());
-  all_reduce_async(least, ReduceOp::min, AllReduce::recursive_doubling).wait();
-  if (rank_ == 0 && segment) segment->close();
+  comm.all_reduce_async(least, ReduceOp::min, AllReduce::recursive_doubling).wait();
+  if (comm.rank() == 0 && segment) segment->close();
   const auto agreed = least.to_vector<std::int64_t>();
   require<CommError>(agreed[1] == -agreed[2], "allocate: one rank asks for ",
-                     agreed[1] / world_size_, " bytes, another for ", -agreed[2] / world_size_);
+                     agreed[1] / comm.world_size(), " bytes, another for ",
+                     -agreed[2] / comm.world_size());
   return agreed[0] == 1 ? segment : nullptr;
 }
 
 // Each rank tries to read a number in every other rank's memory.
-bool Communicator::can_read_peers(const PeerMemory& peers) {
-  const std::uint64_t mine = 0x5eed0000u + static_cast<std::uint64_t>(rank_);
-  const auto addresses = all_gather_bytes(std::to_string(reinterpret_cast<std::uintptr_t>(&mine)));
+bool can_read_peers(Communicator& comm, const PeerMemory& peers) {
+  const std::uint64_t mine = 0x5eed0000u + static_cast<std::uint64_t>(comm.rank());
+  const auto addresses =
+      comm.all_gather_bytes(std::to_string(reinterpret_cast<std::uintptr_t>(&mine)));
   bool can = true;
-  for (int r = 0; r < world_size_; ++r) {
+  for (int r = 0; r < comm.world_size(); ++r) {
     std::uint64_t theirs = 0;
     try {
       can &= peers.read(r, &theirs, std::stoull(addresses[static_cast<std::size_t>(r)]),
@@ -88,38 +88,41 @@ bool Communicator::can_read_peers(const PeerMemory& peers) {
   const Tensor everywhere = scalar(can, {.dtype = i32});
   // `mine` must live until all ranks have read it. The algorithm is fixed: the one that the program
   // wants is compared only later.
-  all_reduce_async(everywhere, ReduceOp::min, AllReduce::recursive_doubling).wait();
+  comm.all_reduce_async(everywhere, ReduceOp::min, AllReduce::recursive_doubling).wait();
   return everywhere.item<int>() == 1;
 }
 
+}  // namespace
+
 bool Communicator::share_memory() {
   wants_memory_ = true;  // groups of this communicator may be able to share memory
-  if (world_size_ == 1 || memory_ != nullptr) return memory_ != nullptr;
+  if (world_size_ == 1 || shares_memory()) return shares_memory();
   const std::uint64_t sequence =
       sequence_;  // restored below: the program's first collective has number 0
-  auto segment = share_segment(SharedSpace::bytes_for(world_size_));
+  auto segment = share_segment(*this, SharedSpace::bytes_for(world_size_));
   if (segment == nullptr) {
-    if (options_.node_of.empty()) set_node_of(nodes_by_host(*this));
+    if (node_of().empty()) host_->set_node_of(nodes_by_host(*this));
     sequence_ = sequence;
     return false;
   }
-  memory_ = std::make_shared<NodeMemory>(std::move(segment), rank_, world_size_);
+  const auto memory = std::make_shared<NodeMemory>(std::move(segment), rank_, world_size_);
+  host_->set_memory(memory);
   // If there are fewer cores than ranks, a waiting rank must give its core to another one.
-  progress_->set_eager_polls(cores_of_all(*this) >= world_size_ ? polls_with_a_core : 0);
+  host_->progress().set_eager_polls(cores_of_all(*this) >= world_size_ ? polls_with_a_core : 0);
   std::vector<pid_t> processes;
   for (const std::string& process : all_gather_bytes(std::to_string(getpid())))
     processes.push_back(std::stoi(process));
   PeerMemory peers(std::move(processes));
-  if (can_read_peers(peers)) memory_->peers = std::move(peers);
+  if (can_read_peers(*this, peers)) memory->peers = std::move(peers);
   sequence_ = sequence;
   return true;
 }
 
 StoragePtr Communicator::allocate(std::size_t bytes, Device device) {
   const AllocationTag tag("buckets of gradients");
-  if (memory_ != nullptr && device.is_cpu() && bytes > 0) {
-    if (auto segment = share_segment(NodeMemory::bytes_for(bytes, world_size_)))
-      return memory_->add_window(segment, bytes);
+  if (shares_memory() && device.is_cpu() && bytes > 0) {
+    if (auto segment = share_segment(*this, NodeMemory::bytes_for(bytes, world_size_)))
+      return host_->memory()->add_window(segment, bytes);
   }
   if (device.is_cpu() && bytes > 0) tune(bytes);
   return std::make_shared<Storage>(bytes, allocator_of(device));

@@ -4,6 +4,24 @@
 #include <map>
 
 namespace rondo::dist {
+namespace {
+
+/// Gives each slice its place: first the gradients of whole cache lines, so that they are aligned,
+/// then the others.
+void place_slices(BucketPlan& bucket, std::span<const GradientSize> gradients) {
+  const std::int64_t line = cache_line / size_of(bucket.dtype);
+  std::int64_t next = 0;
+  for (const bool whole_lines : {true, false}) {
+    for (BucketSlice& slice : bucket.slices) {
+      const std::int64_t numel = gradients[slice.parameter].numel;
+      if ((numel % line == 0) != whole_lines) continue;
+      slice.offset = next;
+      next += numel;
+    }
+  }
+}
+
+}  // namespace
 
 std::vector<BucketPlan> plan_buckets(std::span<const GradientSize> gradients,
                                      BucketOptions options) {
@@ -28,7 +46,7 @@ std::vector<BucketPlan> plan_buckets(std::span<const GradientSize> gradients,
       closed.push_back(std::move(bucket));
       bucket = {g.dtype, 0, {}};
     }
-    bucket.slices.push_back({i, bucket.numel});
+    bucket.slices.push_back({i});
     bucket.numel += g.numel;
   }
   // The buckets that are still open, in the order in which their last gradient will be complete.
@@ -38,6 +56,7 @@ std::vector<BucketPlan> plan_buckets(std::span<const GradientSize> gradients,
     return a.slices.back().parameter > b.slices.back().parameter;
   });
   for (BucketPlan& bucket : rest) closed.push_back(std::move(bucket));
+  for (BucketPlan& bucket : closed) place_slices(bucket, gradients);
   return closed;
 }
 

@@ -10,7 +10,9 @@
 //
 // bytes, or `least_bytes` if that is more. A parameter larger than that has its own bucket. A
 // bucket is dense, without padding, and each gradient is a view of it; see
-// Note [Gradients live in buckets] in autograd/autograd_meta.h. Every rank computes the same plan
+// Note [Gradients live in buckets] in autograd/autograd_meta.h. Gradients that fill whole cache
+// lines come first: behind the 40 bytes of a bias of 10 elements they would all be misaligned, and
+// kernels that load 16 bytes at a time would have to copy them. Every rank computes the same plan
 // from the same parameters.
 
 #include <cstdint>
@@ -21,20 +23,22 @@
 
 namespace rondo::dist {
 
+inline constexpr std::int64_t cache_line = 64;  // bytes
+
 struct GradientSize {
   std::int64_t numel;
   DType dtype;
 };
 
 struct BucketSlice {
-  std::size_t parameter;  // index into the parameters
-  std::int64_t offset;    // first element
+  std::size_t parameter;    // index into the parameters
+  std::int64_t offset = 0;  // first element
 };
 
 struct BucketPlan {
   DType dtype;
   std::int64_t numel = 0;
-  std::vector<BucketSlice> slices;
+  std::vector<BucketSlice> slices;  // in the order in which backward completes them
 };
 
 struct BucketOptions {

@@ -139,8 +139,7 @@ std::shared_ptr<NcclPeers> joined(const std::vector<Device>&) { return nullptr; 
 
 }  // namespace
 
-DataParallel::DataParallel(nn::AnyModule module, const DataParallelOptions& options)
-    : module_(std::move(module)), devices_(gpus(options.device_ids)) {
+detail::Devices::Devices(const DataParallelOptions& options) : devices_(gpus(options.device_ids)) {
   if (devices_.empty()) return;
   output_ = devices_[0];
   if (options.output_device >= 0) {
@@ -150,47 +149,68 @@ DataParallel::DataParallel(nn::AnyModule module, const DataParallelOptions& opti
   if (options.use_nccl) peers_ = joined(devices_);
 }
 
-DataParallel::DataParallel(nn::AnyModule module, std::vector<Device> devices, Device output)
-    : module_(std::move(module)), devices_(std::move(devices)), output_(output) {
+detail::Devices::Devices(std::vector<Device> devices, Device output)
+    : devices_(std::move(devices)), output_(output) {
   require<DeviceError>(!devices_.empty(), "DataParallel: the list of devices is empty");
 }
 
-void DataParallel::check_parameters() {
+void detail::Devices::check(nn::Module& module) const {
   auto check = [&](const std::string& name, const Tensor& tensor) {
     require<DeviceError>(tensor.device() == devices_[0], "DataParallel: ", name, " is on ",
                          tensor.device(), ", but the first device is ", devices_[0],
                          "; call to(Device) first");
   };
-  for (auto& [name, tensor] : module_.named_parameters()) check(name, tensor);
-  for (auto& [name, tensor] : module_.named_buffers()) check(name, tensor);
+  for (auto& [name, tensor] : module.named_parameters()) check(name, tensor);
+  for (auto& [name, tensor] : module.named_buffers()) check(name, tensor);
 }
 
-Tensor DataParallel::forward(const Tensor& x) {
-  if (devices_.empty()) return module_(x);
-  require<ShapeError>(x.dim() > 0 && x.size(0) > 0, "DataParallel: input ", x.shape(),
-                      " has no rows to split");
-  check_parameters();
-  const std::int64_t rows = x.size(0), devices = std::ssize(devices_);
+std::vector<Tensors> detail::Devices::scatter(const Tensors& inputs) const {
+  std::int64_t rows = 0;
+  for (const Tensor& x : inputs) {
+    if (!x.defined()) continue;
+    require<ShapeError>(x.dim() > 0 && x.size(0) > 0, "DataParallel: input ", x.shape(),
+                        " has no rows to split");
+    require<ShapeError>(rows == 0 || x.size(0) == rows, "DataParallel: input ", x.shape(), " has ",
+                        x.size(0), " rows, but an input before it has ", rows,
+                        "; each tensor is split by its first dimension");
+    rows = x.size(0);
+  }
+  require<ShapeError>(rows > 0, "DataParallel: the arguments have no tensor to split");
+  const std::int64_t devices = std::ssize(devices_);
   const std::int64_t part = (rows + devices - 1) / devices, used = (rows + part - 1) / part;
-  const Members members = members_of(module_);
-  std::vector<Members> replicas;  // one for each device from the second on
-  if (peers_ != nullptr && used == devices) {
-    replicas = broadcast(members, peers_);
-  } else {
-    for (std::int64_t i = 1; i < used; ++i)
-      replicas.push_back(copied(members, devices_[static_cast<std::size_t>(i)]));
-  }
-  Tensors outputs;
+  std::vector<Tensors> parts(static_cast<std::size_t>(used));
   for (std::int64_t i = 0; i < used; ++i) {
-    const Tensor input = x.narrow(0, i * part, std::min(part, rows - i * part))
-                             .to(devices_[static_cast<std::size_t>(i)]);
-    nn::AnyModule replica =
-        i > 0 ? replica_of(module_, members, replicas[static_cast<std::size_t>(i - 1)])
-              : nn::AnyModule();
-    const Tensor output = (i > 0 ? replica : module_)(input);
-    outputs.push_back((output.dim() == 0 ? output.reshape({1}) : output).to(output_));
+    const auto device = static_cast<std::size_t>(i);
+    for (const Tensor& x : inputs)
+      parts[device].push_back(
+          x.defined() ? x.narrow(0, i * part, std::min(part, rows - i * part)).to(devices_[device])
+                      : x);
   }
-  return outputs.size() == 1 ? outputs[0] : cat(outputs, 0);
+  return parts;
+}
+
+std::vector<Members> detail::Devices::replicate(const Members& members, std::size_t used) const {
+  if (peers_ != nullptr && used == devices_.size()) return broadcast(members, peers_);
+  std::vector<Members> replicas;
+  for (std::size_t i = 1; i < used; ++i) replicas.push_back(copied(members, devices_[i]));
+  return replicas;
+}
+
+Tensors detail::Devices::gather(std::vector<Tensors> outputs) const {
+  Tensors gathered;
+  for (std::size_t k = 0; k < outputs[0].size(); ++k) {
+    Tensors parts;
+    for (const Tensors& of_device : outputs) {
+      require(of_device.size() == outputs[0].size(), "DataParallel: the model returned ",
+              outputs[0].size(), " tensors on one device and ", of_device.size(), " on another");
+      const Tensor& y = of_device[k];
+      if (y.defined()) parts.push_back((y.dim() == 0 ? y.reshape({1}) : y).to(output_));
+    }
+    require(parts.empty() || parts.size() == outputs.size(),
+            "DataParallel: a result is undefined on some devices only");
+    gathered.push_back(parts.empty() ? Tensor() : parts.size() == 1 ? parts[0] : cat(parts, 0));
+  }
+  return gathered;
 }
 
 }  // namespace rondo::dist

@@ -94,7 +94,7 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
                           first == last ? "" : " … " + last, ")");
     // Zeros follow the gradients, up to whole cache lines for each rank. In the last bucket the
     // flags follow: three elements for each rank.
-    const std::int64_t n = comm_->world_size(), line = 64 / size_of(bucket.plan.dtype) * n;
+    const std::int64_t n = comm_->world_size(), line = cache_line / size_of(bucket.plan.dtype) * n;
     const std::int64_t padded = (bucket.plan.numel + line - 1) / line * line;
     bool is_last = b + 1 == plans.size();
     std::int64_t numel = padded + (is_last ? RankLosses::numel(comm_->world_size()) : 0);
@@ -116,8 +116,8 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
     buckets_.push_back(std::move(bucket));
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    hooks_.push_back(register_accumulate_hook(parameters_[i].tensor,
-                                              [this, i](const Tensor&) { gradient_ready(i); }));
+    hooks_.push_back(register_post_accumulate_grad_hook(
+        parameters_[i].tensor, [this, i](const Tensor&) { gradient_ready(i); }));
   }
 }
 

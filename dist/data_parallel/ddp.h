@@ -1,7 +1,7 @@
 #pragma once
 // DistributedDataParallel: N ranks train one model, each on its own part of every batch.
 //
-//   dist::DistributedDataParallel ddp(model, comm);
+//   dist::DDP ddp(model, comm);
 //   ...
 //   Tensor loss = cross_entropy(ddp(images), labels);
 //   ddp.set_loss(loss);
@@ -26,11 +26,15 @@
 // CPU, the thread that ran backward reduces it, since waking another thread and waiting for it
 // would take longer. Backward waits for all buckets before it returns. So the caller has no
 // function to call, and cannot forget it.
+//
+// Read next: dist/transports/transport.h, then dist/README.md.
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dist/collectives/communicator.h"
@@ -93,7 +97,31 @@ class DistributedDataParallel {
     expect_backward();
     return model_(x);
   }
+  void operator()(...) = delete;  // other arguments: dist::DDP ddp(model, comm)
   nn::Module& module() { return model_; }
+
+  /// The model's own: names and state dict do not begin with "module.", as those of PyTorch's
+  /// wrapper do. So the state dict of a wrapped model and of the model alone are the same.
+  Tensors parameters() { return model_.parameters(); }
+  std::vector<nn::NamedTensor> named_parameters() { return model_.named_parameters(); }
+  std::vector<nn::NamedTensor> named_buffers() { return model_.named_buffers(); }
+  nn::StateDict state_dict() { return model_.state_dict(); }
+  /// Loads on this rank: all ranks must load the same.
+  nn::Module::LoadReport load_state_dict(const nn::StateDict& state,
+                                         nn::Module::LoadOptions options) {
+    return model_.load_state_dict(state, options);
+  }
+  nn::Module::LoadReport load_state_dict(const nn::StateDict& state) {
+    return model_.load_state_dict(state);
+  }
+  DistributedDataParallel& train(bool on = true) {
+    model_.train(on);
+    return *this;
+  }
+  DistributedDataParallel& eval() { return train(false); }
+  bool is_training() const { return model_.is_training(); }
+  void zero_grad() { model_.zero_grad(); }
+
   const DdpOptions& options() const { return options_; }
   Communicator& communicator() { return *comm_; }
 
@@ -192,6 +220,10 @@ class DistributedDataParallel {
   /// Bytes of each bucket, in launch order, without the flags at the end of the last one.
   std::vector<std::int64_t> bucket_bytes() const;
 
+ protected:
+  /// Called before each forward, to detect a backward that reaches no parameter.
+  void expect_backward();
+
  private:
   struct Bucket {
     BucketPlan plan;
@@ -205,7 +237,6 @@ class DistributedDataParallel {
   void make_buckets(const BucketOptions& options);
   void check_parameters();
   void settle();
-  void expect_backward();
   void begin_backward();
   void begin_step();
   void gradient_ready(std::size_t parameter);
@@ -255,6 +286,29 @@ class DistributedDataParallel {
   RankLosses losses_;
   Work flags_work_;
   StepTimeline timeline_;
+};
+
+/// DistributedDataParallel of a model whose own type M is known. So it takes the arguments of the
+/// model's forward, and returns its result, whatever they are:
+///
+///   dist::DDP ddp(net, comm);
+///   auto [boxes, scores] = ddp(images, masks);
+template <std::derived_from<nn::Module> M>
+class DDP final : public DistributedDataParallel {
+ public:
+  DDP(M& model, std::shared_ptr<Communicator> comm, DdpOptions options = {})
+      : DistributedDataParallel(model, std::move(comm), options), model_(model) {}
+
+  template <class... Args>
+  requires std::invocable<M&, Args...>
+  auto operator()(Args&&... args) {
+    expect_backward();
+    return model_(std::forward<Args>(args)...);
+  }
+  M& module() { return model_; }
+
+ private:
+  M& model_;
 };
 
 }  // namespace rondo::dist

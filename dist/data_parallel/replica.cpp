@@ -43,13 +43,11 @@ Members members_of(nn::Module& module) {
   return members;
 }
 
-nn::AnyModule replica_of(const nn::AnyModule& module, const Members& members,
-                         const Members& replicas) {
-  nn::AnyModule replica = module;  // shares its tensors with the original until they are replaced
+void replace_members(const nn::Module& module, nn::Module& replica, const Members& members,
+                     const Members& replicas) {
   nn::detail::separate(module, replica);
   Substitute substitute(members, replicas);
-  replica.visit(substitute);
-  return replica;
+  replica.self().visit(substitute);
 }
 
 }  // namespace rondo::dist

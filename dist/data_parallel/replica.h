@@ -12,9 +12,17 @@ struct Members {
 };
 Members members_of(nn::Module& module);
 
-/// A copy of `module` with replicas.parameters[i] instead of members.parameters[i], and likewise
-/// for buffers. Shared tensors stay shared. `members` must be members_of(module).
-nn::AnyModule replica_of(const nn::AnyModule& module, const Members& members,
-                         const Members& replicas);
+/// Gives `replica`, a copy of `module` that shares its tensors, replicas.parameters[i] instead of
+/// members.parameters[i], and likewise for buffers. Shared tensors stay shared. `members` must be
+/// members_of(module).
+void replace_members(const nn::Module& module, nn::Module& replica, const Members& members,
+                     const Members& replicas);
+/// A copy of `module` with these members.
+template <class M>
+M replica_of(const M& module, const Members& members, const Members& replicas) {
+  M replica = module;
+  replace_members(module, replica, members, replicas);
+  return replica;
+}
 
 }  // namespace rondo::dist

@@ -4,8 +4,8 @@
 //   dist::ReproducibleDataParallel parallel(model, comm, {.shards = 8});
 //   for (auto& [images, labels] : loader) {         // this rank's part: data::ShardedBatches
 //     optimizer.zero_grad();
-//     double loss = parallel.backward(images, labels);  // afterwards .grad is averaged over all
-//     shards optimizer.step();
+//     double loss = parallel.backward(images, labels);  // .grad becomes the mean over all shards
+//     optimizer.step();
 //   }
 //
 // Floating-point sums depend on their order. In DDP this order depends on the number of ranks: one
@@ -81,7 +81,7 @@ class ReproducibleDataParallel {
   };
   /// One of this rank's shards.
   struct Shard {
-    Members members;  // parameters: the model's memory, own gradients; buffers: own memory
+    Members members;  // parameters share the model's memory; gradients and buffers have their own
     Tensors slots;    // the parameters' gradients in the sums
     Tensors buffers;  // floating-point buffers in the sums; undefined for other buffers
   };
@@ -102,7 +102,7 @@ class ReproducibleDataParallel {
   std::vector<Shard> shards_;
   std::vector<double> losses_;
   std::unique_ptr<Team> team_;
-  bool is_checked_ = false;  // a backward has found no tensor that visit does not show
+  bool is_checked_ = false;  // whether a backward has checked that visit shows all tensors
 };
 
 }  // namespace rondo::dist

@@ -91,7 +91,7 @@ std::shared_ptr<DeviceCollectives> over_nccl(Communicator&, Device, const Placem
 void attach(Communicator& comm, Device device, const Placement& place) {
   const AllReduce algorithm = comm.options().all_reduce;
   if (algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking)
-    comm.attach(std::make_shared<StagedCollectives>(comm, device));
+    comm.attach(std::make_shared<StagedCollectives>(comm.host(), device));
   else
     comm.attach(over_nccl(comm, device, place));
 }

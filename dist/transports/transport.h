@@ -8,6 +8,8 @@
 // can drive many transfers, every wait can have a deadline, and a dead peer causes an error rather
 // than a hang. dist/collectives/progress.h polls the requests; dist/collectives/algorithms builds
 // collectives from sends and receives.
+//
+// Read next: dist/README.md, which follows a gradient through the other files of dist/.
 
 #include <atomic>
 #include <chrono>

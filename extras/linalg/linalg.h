@@ -6,6 +6,9 @@
 // (singular, not positive definite), which names its place in the batch; Error if rondo was built
 // without LAPACK (RONDO_LAPACK).
 
+#include <optional>
+#include <string_view>
+
 #include "tensor/tensor.h"
 
 namespace rondo::linalg {
@@ -48,5 +51,59 @@ struct SVD {
 /// A = U diag(s) Vᵀ: A (…, m, n), U (…, m, k), s (…, k) descending, Vᵀ (…, k, n), k = min(m, n).
 /// The gradients of U and Vᵀ are finite only if the singular values are distinct.
 SVD svd(const Tensor& a);
+
+// The following are composed of these and of other ops (composed.cpp).
+
+/// The values of eigh and of svd alone.
+Tensor eigvalsh(const Tensor& a);
+Tensor svdvals(const Tensor& a);
+
+struct ToleranceOptions {
+  /// A singular value counts as 0 if it is at most max(atol, rtol · the largest one). rtol, if
+  /// neither is given, is max(m, n) times the spacing of the dtype at 1.
+  std::optional<double> atol = {}, rtol = {};
+};
+/// The pseudoinverse (…, n, m) of A (…, m, n), by its singular values. The rank must not change
+/// where its gradient is taken.
+Tensor pinv(const Tensor& a, const ToleranceOptions& options = {});
+/// The number of singular values that are not 0: i64 (…), without a gradient.
+Tensor matrix_rank(const Tensor& a, const ToleranceOptions& options = {});
+
+struct LeastSquares {
+  Tensor solution, residuals, rank;
+};
+/// The X of the smallest norm that minimises ‖A X - B‖: A (…, m, n), B (…, m, k) or one vector (…,
+/// m) each. residuals (…, k) is that minimum, squared.
+LeastSquares lstsq(const Tensor& a, const Tensor& b);
+
+struct TriangularOptions {
+  bool upper = true;
+  bool unitriangular = false;  // the diagonal counts as ones
+};
+/// solve with the upper (lower) triangle of A.
+Tensor solve_triangular(const Tensor& a, const Tensor& b, TriangularOptions options);
+
+/// A · A · … · A, n factors; A⁻¹ for a negative n.
+Tensor matrix_power(const Tensor& a, std::int64_t n);
+/// I + A + A² / 2! + …, on any device. Waits for the device.
+Tensor matrix_exp(const Tensor& a);
+
+/// (Σ |x|^ord)^(1 / ord) over `dims` (none: all); ord may be ±infinity, the largest or smallest
+/// |x|, and 0, the number of elements that are not 0.
+Tensor vector_norm(const Tensor& x, double ord = 2, const Dims& dims = {}, bool keepdim = false);
+/// "fro", the root of the sum of squares, or "nuc", the sum of the singular values; or a number:
+/// the largest (smallest, if negative) singular value for ±2, sum of a column for ±1, sum of a row
+/// for ±infinity, of absolute values.
+Tensor matrix_norm(const Tensor& a, std::string_view ord = "fro", const Dims& dims = {-2, -1},
+                   bool keepdim = false);
+Tensor matrix_norm(const Tensor& a, double ord, const Dims& dims = {-2, -1}, bool keepdim = false);
+/// The root of the sum of squares of all elements; matrix_norm over two dimensions, or of a matrix;
+/// vector_norm over one, or of a vector.
+Tensor norm(const Tensor& x);
+Tensor norm(const Tensor& x, std::string_view ord, const Dims& dims = {}, bool keepdim = false);
+Tensor norm(const Tensor& x, double ord, const Dims& dims = {}, bool keepdim = false);
+/// The condition number ‖A‖ ‖A⁻¹‖ in a matrix norm; infinite for a singular A and ±2, else Error.
+Tensor cond(const Tensor& a, double ord = 2);
+Tensor cond(const Tensor& a, std::string_view ord);
 
 }  // namespace rondo::linalg

@@ -10,7 +10,6 @@
 #include "autograd/record.h"
 #include "autograd/trace.h"
 #include "extras/quantization/fake_quantize.h"
-#include "nn/observe.h"
 #include "tensor/creation.h"
 #include "tensor/scratch.h"
 
@@ -68,8 +67,7 @@ Int8Linear::Int8Linear(const Linear& linear, const std::optional<Quantization>& 
       out_features(linear.out_features) {}
 
 Tensor Int8Linear::operator()(const Tensor& x, Activation activation) {
-  detail::Running running(*this, {&x});
-  return detail::observed(*this, x, run(x, activation));
+  return call([&](const Tensor& in) { return run(in, activation); }, x);
 }
 
 Tensor Int8Linear::run(const Tensor& input_tensor, Activation activation) {

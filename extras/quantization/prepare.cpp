@@ -69,10 +69,10 @@ std::map<const Module*, BatchNorm2d*> pairs_of(Module& model, const Tensor& exam
   if (is_floating(input.dtype())) input.requires_grad_();
   Tensor output;
   {
-    const ForwardObserver observer([&](Module& module, const Tensor& x, const Tensor& y) {
+    const ForwardObserver observer([&](Module& module, const Tensors& x, const Tensors& y) {
       ++calls[&module];
-      if (exactly<Conv2d>(&module)) convolutions.push_back({&module, x, y});
-      if (exactly<BatchNorm2d>(&module)) norms.push_back({&module, x, y});
+      if (exactly<Conv2d>(&module)) convolutions.push_back({&module, x[0], y[0]});
+      if (exactly<BatchNorm2d>(&module)) norms.push_back({&module, x[0], y[0]});
     });
     output = model(input);
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -91,5 +92,9 @@ class TorchObject {
   std::unordered_set<std::string> names_;
   std::map<std::pair<std::size_t, const StoredType*>, StoragePtr> converted_;
 };
+
+/// The object of a file's bytes, without the contents of its storages. Throws IoError as
+/// parse_torch does.
+Pickle parse_torch_object(std::span<const std::byte> bytes, const std::string& name);
 
 }  // namespace rondo::io::detail

@@ -29,8 +29,12 @@ std::size_t most_pickle_bytes(std::size_t file_bytes) {
   return std::min(std::size_t{64} << 20, (std::size_t{1} << 20) + 32 * file_bytes);
 }
 
-TorchFile parse_zip(std::span<const std::byte> bytes, const std::string& file,
-                    const TorchFileOptions& options) {
+struct ZipPickle {
+  std::string folder;  // in the archive
+  Pickle pickle;
+};
+
+ZipPickle pickle_of_zip(std::span<const std::byte> bytes, const std::string& file) {
   std::string folder, text;
   bool has_pickle = false;
   {
@@ -56,7 +60,12 @@ TorchFile parse_zip(std::span<const std::byte> bytes, const std::string& file,
   require<IoError>(has_pickle, file,
                    ": is a zip archive without the data.pkl that torch.save writes; if the weights "
                    "are in it, unpack it first: unzip FILE");
-  const Pickle pickle = parse_pickle(std::as_bytes(std::span(text)), file);
+  return {std::move(folder), parse_pickle(std::as_bytes(std::span(text)), file)};
+}
+
+TorchFile parse_zip(std::span<const std::byte> bytes, const std::string& file,
+                    const TorchFileOptions& options) {
+  const auto [folder, pickle] = pickle_of_zip(bytes, file);
   TorchObject object(pickle, options.entry, file, bytes.size());
   std::unordered_map<std::string, WantedStorage*> wanted;
   for (WantedStorage& storage : object.storages())
@@ -80,9 +89,8 @@ TorchFile parse_zip(std::span<const std::byte> bytes, const std::string& file,
 
 constexpr std::int64_t legacy_version = 1001;
 
-TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file,
-                       const TorchFileOptions& options) {
-  std::size_t at = 0;
+/// The object; moves `at` behind it.
+Pickle legacy_object(std::span<const std::byte> bytes, const std::string& file, std::size_t& at) {
   auto next = [&] {
     Pickle pickle = parse_pickle(bytes.subspan(at), file);
     at += pickle.bytes;
@@ -105,9 +113,16 @@ TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file
                        file, ": was written by a machine with the other byte order");
     }
   }
-  const Pickle object_pickle = next();
+  return next();
+}
+
+TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file,
+                       const TorchFileOptions& options) {
+  std::size_t at = 0;
+  const Pickle object_pickle = legacy_object(bytes, file, at);
   TorchObject object(object_pickle, options.entry, file, bytes.size());
-  const Pickle keys = next();
+  const Pickle keys = parse_pickle(bytes.subspan(at), file);
+  at += keys.bytes;
   const auto* list = keys.root->as<PickleSequence>();
   require<IoError>(list != nullptr, file, ": has no list of storages");
   // Unneeded storages are in between, so the sizes of all are needed.
@@ -140,16 +155,16 @@ TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file
   return object.finish();
 }
 
-}  // namespace
-
-TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,
-                      const TorchFileOptions& options) {
+/// Calls the reader of the file's format. All errors become an IoError with its name.
+template <class Result>
+Result by_format(std::span<const std::byte> bytes, const std::string& name, const auto& of_zip,
+                 const auto& of_legacy) {
   const std::string_view first =
       detail::text_of(bytes.first(std::min(bytes.size(), detail::first_bytes)));
   const detail::FileKind kind = detail::kind_of(first);
   try {
-    if (kind == detail::FileKind::torch_zip) return parse_zip(bytes, name, options);
-    if (kind == detail::FileKind::torch_legacy) return parse_legacy(bytes, name, options);
+    if (kind == detail::FileKind::torch_zip) return of_zip();
+    if (kind == detail::FileKind::torch_legacy) return of_legacy();
   } catch (const IoError&) {
     throw;
   } catch (const Error& error) {  // for example out of memory
@@ -159,6 +174,24 @@ TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,
   }
   const std::string other = detail::other_kind(first);
   throw IoError(concat(name, ": ", other.empty() ? "is not a torch.save file" : other));
+}
+
+}  // namespace
+
+TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,
+                      const TorchFileOptions& options) {
+  return by_format<TorchFile>(
+      bytes, name, [&] { return parse_zip(bytes, name, options); },
+      [&] { return parse_legacy(bytes, name, options); });
+}
+
+Pickle detail::parse_torch_object(std::span<const std::byte> bytes, const std::string& name) {
+  return by_format<Pickle>(
+      bytes, name, [&] { return pickle_of_zip(bytes, name).pickle; },
+      [&] {
+        std::size_t at = 0;
+        return legacy_object(bytes, name, at);
+      });
 }
 
 TorchFile load_torch(const std::string& path, const TorchFileOptions& options) {

@@ -7,7 +7,6 @@
 #include "autograd/ops/attention.h"
 #include "autograd/ops/shape.h"
 #include "nn/init.h"
-#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -30,8 +29,8 @@ Tensor BertEmbeddings::run(const Tensor& tokens, const Tensor& token_types) {
 }
 
 Tensor BertEmbeddings::operator()(const Tensor& tokens, const Tensor& token_types) {
-  const detail::Running running(*this, {&tokens, &token_types});
-  return detail::observed(*this, tokens, run(tokens, token_types));
+  return call([&](const Tensor& t, const Tensor& types) { return run(t, types); }, tokens,
+              token_types);
 }
 
 void BertEmbeddings::visit(Visitor& v) {
@@ -64,8 +63,7 @@ Tensor BertSelfAttention::run(const Tensor& x, const Tensor& mask) {
 }
 
 Tensor BertSelfAttention::operator()(const Tensor& x, const Tensor& mask) {
-  const detail::Running running(*this, {&x, &mask});
-  return detail::observed(*this, x, run(x, mask));
+  return call([&](const Tensor& in, const Tensor& m) { return run(in, m); }, x, mask);
 }
 
 void BertSelfAttention::visit(Visitor& v) {
@@ -81,8 +79,9 @@ BertBranchEnd::BertBranchEnd(std::int64_t in_features, const BertOptions& option
       dropout(options.hidden_dropout_prob) {}
 
 Tensor BertBranchEnd::operator()(const Tensor& x, const Tensor& residual) {
-  const detail::Running running(*this, {&x, &residual});
-  return detail::observed(*this, x, layer_norm(dropout(dense(x)) + residual));
+  return call(
+      [&](const Tensor& in, const Tensor& added) { return layer_norm(dropout(dense(in)) + added); },
+      x, residual);
 }
 
 void BertBranchEnd::visit(Visitor& v) {
@@ -95,8 +94,8 @@ BertAttention::BertAttention(const BertOptions& options)
     : self_attention(options), output(options.hidden_size, options) {}
 
 Tensor BertAttention::operator()(const Tensor& x, const Tensor& mask) {
-  const detail::Running running(*this, {&x, &mask});
-  return detail::observed(*this, x, output(self_attention(x, mask), x));
+  return call([&](const Tensor& in, const Tensor& m) { return output(self_attention(in, m), in); },
+              x, mask);
 }
 
 void BertAttention::visit(Visitor& v) {
@@ -118,8 +117,7 @@ Tensor BertLayer::run(const Tensor& x, const Tensor& mask) {
 }
 
 Tensor BertLayer::operator()(const Tensor& x, const Tensor& mask) {
-  const detail::Running running(*this, {&x, &mask});
-  return detail::observed(*this, x, run(x, mask));
+  return call([&](const Tensor& in, const Tensor& m) { return run(in, m); }, x, mask);
 }
 
 void BertLayer::visit(Visitor& v) {
@@ -139,8 +137,7 @@ Tensor BertEncoder::run(const Tensor& x, const Tensor& mask) {
 }
 
 Tensor BertEncoder::operator()(const Tensor& x, const Tensor& mask) {
-  const detail::Running running(*this, {&x, &mask});
-  return detail::observed(*this, x, run(x, mask));
+  return call([&](const Tensor& in, const Tensor& m) { return run(in, m); }, x, mask);
 }
 
 BertPooler::BertPooler(const BertOptions& options)
@@ -171,10 +168,7 @@ BertOutput Bert::run(const Tensor& tokens, const BertCall& call) {
 }
 
 BertOutput Bert::operator()(const Tensor& tokens, const BertCall& call) {
-  const detail::Running running(*this, {&tokens, &call.token_type_ids, &call.attention_mask});
-  BertOutput found = run(tokens, call);
-  detail::observed(*this, tokens, found.last_hidden_state);
-  return found;
+  return Module::call([&](const Tensor& t, const BertCall& c) { return run(t, c); }, tokens, call);
 }
 
 void Bert::visit(Visitor& v) {

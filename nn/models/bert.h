@@ -24,11 +24,21 @@ struct BertOptions {
 struct BertCall {
   Tensor token_type_ids = {};  // i64 (N, L): which sentence a token belongs to; 0 for all
   Tensor attention_mask = {};  // (N, L): 0, or false, for padding, to which no token attends
+  template <class V>
+  void visit(V&& v) {
+    v("token_type_ids", token_type_ids);
+    v("attention_mask", attention_mask);
+  }
 };
 
 struct BertOutput {
   Tensor last_hidden_state;  // (N, L, hidden_size)
   Tensor pooler_output;      // (N, hidden_size), of the first token
+  template <class V>
+  void visit(V&& v) {
+    v("last_hidden_state", last_hidden_state);
+    v("pooler_output", pooler_output);
+  }
 };
 
 /// LayerNorm(word + position + token type).

@@ -14,8 +14,8 @@
 namespace rondo::nn {
 namespace {
 
-/// The standard deviation of the layers that add to the residual connection: the sum of 2 n_layer
-/// such terms then keeps its size.
+/// The standard deviation of weights in layers that add to the residual connection. The connection
+/// is a sum of 2 n_layer such terms, whose size then does not depend on n_layer.
 double residual_stddev(const GPT2Options& options) {
   return options.initializer_range / std::sqrt(2 * static_cast<double>(options.n_layer));
 }

@@ -21,19 +21,21 @@ EventPtr recorded_in(StreamId id) {
 /// An event in the stream. While any thread captures a graph, the event is neither recorded nor
 /// queried: the stream may be part of the capture, and querying a separate event would invalidate
 /// it. For memory that is freed during a capture, the event is recorded when the capture is over.
-std::function<bool()> mark_in(StreamId id) {
+BlockPool::Mark mark_in(StreamId id) {
   EventPtr event = captures_underway() ? nullptr : recorded_in(id);
-  return [event, id]() mutable {
+  return [event, id](BlockPool::Wait wait) mutable {
     if (captures_underway()) return false;
     try {
       if (event == nullptr) event = recorded_in(id);
-    } catch (const CudaError&) {
+      const DeviceGuard guard(id.device);
+      const cudaError_t status = wait == BlockPool::Wait::yes
+                                     ? cudart().event_synchronize(event.get())
+                                     : cudart().event_query(event.get());
+      if (status != cudaSuccess) cudart().get_last_error();
+      return status == cudaSuccess;
+    } catch (const std::exception&) {
       return false;  // the device is lost: the state stays unknown
     }
-    DeviceGuard guard(id.device);
-    const cudaError_t status = cudart().event_query(event.get());
-    if (status != cudaSuccess) cudart().get_last_error();
-    return status == cudaSuccess;
   };
 }
 
@@ -53,7 +55,7 @@ class DeviceMemory final : public BlockPool::Source {
     return data;
   }
   void free(void* segment) noexcept override { cudart().free(segment); }
-  std::function<bool()> mark(StreamId stream) override { return mark_in(stream); }
+  BlockPool::Mark mark(StreamId stream) override { return mark_in(stream); }
 
  private:
   int device_;
@@ -73,7 +75,7 @@ class PinnedMemory final : public BlockPool::Source {
     return data;
   }
   void free(void* segment) noexcept override { cudart().free_host(segment); }
-  std::function<bool()> mark(StreamId stream) override { return mark_in(stream); }
+  BlockPool::Mark mark(StreamId stream) override { return mark_in(stream); }
 };
 
 }  // namespace
@@ -132,7 +134,8 @@ void CachingAllocator::deallocate(void* data, std::size_t) noexcept {
 }
 
 std::shared_ptr<BlockPool> CachingAllocator::new_pool() {
-  auto pool = std::make_shared<BlockPool>(std::make_unique<DeviceMemory>(device_));
+  auto pool = std::make_shared<BlockPool>(std::make_unique<DeviceMemory>(device_),
+                                          BlockPool::Unused::is_kept);
   std::lock_guard lock(mutex_);
   std::erase_if(new_pools_, [](auto& old) { return old.expired(); });
   new_pools_.push_back(pool);

@@ -57,11 +57,13 @@ bool BlockPool::BySize::operator()(const Block* a, const Block* b) const {
   return std::tuple(a->stream, a->bytes, a->data) < std::tuple(b->stream, b->bytes, b->data);
 }
 
-BlockPool::BlockPool(std::unique_ptr<Source> source) : source_(std::move(source)) {}
+BlockPool::BlockPool(std::unique_ptr<Source> source, Unused unused)
+    : source_(std::move(source)), unused_(unused) {}
 
 // Blocks that are still in use belong to tensors in static storage: their memory is released with
 // the process.
 BlockPool::~BlockPool() {
+  unused_ = Unused::may_be_returned;
   empty_cache();
   for (auto* blocks : {&small_, &large_})
     for (Block* block : *blocks) delete block;
@@ -76,6 +78,11 @@ void* BlockPool::allocate(std::size_t bytes, StreamId stream, const char* tag) {
   collect();
   Block* block = find(bytes, stream);
   if (block == nullptr) block = new_segment(bytes, stream);
+  if (block == nullptr && !waiting_.empty()) {
+    collect(Wait::yes);
+    block = find(bytes, stream);
+    if (block == nullptr) block = new_segment(bytes, stream);
+  }
   if (block == nullptr) return nullptr;
   split(block, bytes);
   block->in_use = true;
@@ -190,9 +197,9 @@ BlockPool::Block* BlockPool::merge(Block* block, Block* with) {
 }
 
 /// Frees blocks that waited for other streams, if those streams have passed their marks.
-void BlockPool::collect() {
+void BlockPool::collect(Wait wait) {
   std::erase_if(waiting_, [&](Waiting& waiting) {
-    std::erase_if(waiting.marks, [](const auto& done) { return done(); });
+    std::erase_if(waiting.marks, [wait](const Mark& is_done) { return is_done(wait); });
     if (!waiting.marks.empty()) return false;
     make_free(waiting.block);
     return true;
@@ -201,6 +208,7 @@ void BlockPool::collect() {
 
 /// Returns unused segments to the source. Returns the number of bytes.
 std::size_t BlockPool::release_segments() noexcept {
+  if (unused_ == Unused::is_kept) return 0;
   std::size_t released = 0;
   for (auto* blocks : {&small_, &large_}) {
     std::erase_if(*blocks, [&](Block* block) {

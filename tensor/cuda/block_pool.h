@@ -44,6 +44,10 @@ struct StreamId {
 /// Thread-safe.
 class BlockPool : public std::enable_shared_from_this<BlockPool> {
  public:
+  enum class Wait { no, yes };
+  /// Tells whether all work that was in a stream has finished. With Wait::yes it first waits for
+  /// that work, if it can. It does not throw.
+  using Mark = std::function<bool(Wait)>;
   class Source {
    public:
     virtual ~Source() = default;
@@ -51,18 +55,22 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
     virtual void* allocate(std::size_t bytes) = 0;
     /// Called only when nothing uses the segment, or to wait until nothing uses it.
     virtual void free(void* segment) noexcept = 0;
-    /// Returns a function that tells whether all work that is in the stream now has finished.
-    virtual std::function<bool()> mark(StreamId stream) = 0;
+    /// A mark behind all work that is in the stream now.
+    virtual Mark mark(StreamId stream) = 0;
   };
+  /// What happens to segments without a used part. A graph's kernels hold addresses in blocks that
+  /// were freed during the capture, so a graph's pool keeps them until it is destroyed.
+  enum class Unused { may_be_returned, is_kept };
 
-  explicit BlockPool(std::unique_ptr<Source> source);
+  explicit BlockPool(std::unique_ptr<Source> source, Unused unused = Unused::may_be_returned);
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
   /// Allocates at least `bytes` > 0 bytes, aligned to 512, for use in `stream`. report() lists the
   /// memory under `tag`. Returns null if neither the pool nor the source has enough memory, even
-  /// after the pool has returned all unused segments.
+  /// after the pool has returned all unused segments and has waited for the streams that still use
+  /// freed blocks.
   void* allocate(std::size_t bytes, StreamId stream, const char* tag);
   void free(void* data) noexcept;
   /// Whether `data` is the address of a block that is in use.
@@ -86,7 +94,7 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
   };
   struct Waiting {
     Block* block;
-    std::vector<std::function<bool()>> marks;
+    std::vector<Mark> marks;
   };
   using FreeBlocks = std::set<Block*, BySize>;
 
@@ -96,11 +104,12 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
   void split(Block* block, std::size_t bytes);
   void make_free(Block* block);
   Block* merge(Block* block, Block* with);
-  void collect();
+  void collect(Wait wait = Wait::no);
   std::size_t release_segments() noexcept;
 
   mutable std::mutex mutex_;
   std::unique_ptr<Source> source_;
+  Unused unused_;
   FreeBlocks small_, large_;
   std::unordered_map<void*, Block*> in_use_;
   std::vector<Waiting> waiting_;

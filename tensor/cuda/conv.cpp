@@ -1,5 +1,5 @@
 // Convolution's three primitives with cuDNN, on channels_last tensors, as the tensor cores need
-// them (f64: contiguous).
+// them (f64, and f32 without TF32: contiguous).
 //
 // A plan (conv_plan.h) is created once for each problem. Weights are dense (K, C, R, S) master
 // copies. They are copied to channels_last for the kernel, and their gradient is copied back. This
@@ -16,6 +16,9 @@
 
 namespace rondo::cuda {
 namespace {
+
+bool uses_tf32() { return allowed_tf32() != Tf32::none; }
+MemoryFormat current_format(DType dtype) { return conv_format(dtype, uses_tf32()); }
 
 void execute(const CudnnPlan& plan, const Tensor& x, const Tensor& w, const Tensor& y) {
   execute(plan, x.device().index,
@@ -48,7 +51,7 @@ void run(ConvPass pass, const Tensor& x, const Tensor& w, const Tensor& y,
   const ConvProblem p{.device = device,
                       .pass = pass,
                       .dtype = x.dtype(),
-                      .tf32 = allows_tf32(),
+                      .tf32 = uses_tf32(),
                       .deterministic = is_deterministic(),
                       .measured = measures_plans(),
                       .x = x.shape(),
@@ -76,15 +79,16 @@ void run(ConvPass pass, const Tensor& x, const Tensor& w, const Tensor& y,
 /// Whether a plan, which requires dense channels_last and 16-byte alignment, can use x directly. A
 /// dimension of size 1 may have any stride: cuDNN was told the regular strides, which are also
 /// correct, since nothing ever steps along such a dimension.
-bool is_usable(const Tensor& x) {
-  return x.is_contiguous(conv_format(x.dtype())) &&
-         reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0;
+bool is_usable(const Tensor& x, MemoryFormat format) {
+  return x.is_contiguous(format) && reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0;
 }
 Tensor prepared(const Tensor& x) {
-  return is_usable(x) ? x : dense_copy(x, conv_format(x.dtype()));
+  const MemoryFormat format = current_format(x.dtype());
+  return is_usable(x, format) ? x : dense_copy(x, format);
 }
 Tensor prepared_output(const Tensor& y) {
-  return is_usable(y) ? y : empty_in(y, conv_format(y.dtype()));
+  const MemoryFormat format = current_format(y.dtype());
+  return is_usable(y, format) ? y : empty_in(y, format);
 }
 
 /// A vector of channels (K) as (1, K, 1, 1).
@@ -94,7 +98,7 @@ Tensor as_channels(const Tensor& v) {
 
 }  // namespace
 
-MemoryFormat CudaBackend::conv2d_format(DType dtype) const { return conv_format(dtype); }
+MemoryFormat CudaBackend::conv2d_format(DType dtype) const { return current_format(dtype); }
 
 void CudaBackend::do_conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                             const Conv2dParams& params) {

@@ -1,5 +1,7 @@
 #include "tensor/cuda/conv_plan.h"
 
+#include <algorithm>
+
 #include "tensor/cuda/runtime.h"
 
 namespace rondo::cuda {
@@ -61,7 +63,7 @@ const Descriptor& build(GraphBuilder& builder, const ConvProblem& p, const PlanT
   const OperationNames names = names_of(p.pass);
   const cudnnDataType_t type = cudnn_type(p.dtype, "conv2d");
   auto tensor = [&](ConvUid uid, const Dims& sizes) -> const Descriptor& {
-    return builder.tensor(uid, type, sizes, strides_of(sizes, conv_format(p.dtype)));
+    return builder.tensor(uid, type, sizes, strides_of(sizes, conv_format(p.dtype, p.tf32)));
   };
   const Descriptor &x = tensor(uid_x, p.x), &w = tensor(uid_w, p.w), &y = tensor(uid_y, p.y);
   const Descriptor& conv = convolution(builder, p);
@@ -84,10 +86,17 @@ const Descriptor& build(GraphBuilder& builder, const ConvProblem& p, const PlanT
   return builder.finish(target);
 }
 
+/// Whether a plan's workspace has room for a copy of the input or of the output.
+bool copies_layouts(const CudnnPlan& plan, const ConvProblem& p) {
+  return !plan.tensor_cores &&
+         plan.workspace >= std::min(numel_of(p.x), numel_of(p.y)) * size_of(p.dtype);
+}
+
 }  // namespace
 
-MemoryFormat conv_format(DType dtype) {
-  return dtype == f64 ? MemoryFormat::contiguous : MemoryFormat::channels_last;
+MemoryFormat conv_format(DType dtype, bool tf32) {
+  return dtype == f64 || (dtype == f32 && !tf32) ? MemoryFormat::contiguous
+                                                 : MemoryFormat::channels_last;
 }
 
 std::vector<std::int64_t> ConvProblem::key() const {
@@ -111,15 +120,17 @@ std::vector<std::int64_t> ConvProblem::key() const {
 std::vector<CudnnPlan> conv_plans(const ConvProblem& p, const PlanTarget& target,
                                   std::size_t limit) {
   GraphBuilder builder;
-  std::vector<CudnnPlan> plans =
-      cudnn_plans(build(builder, p, target), target,
-                  {.deterministic = p.deterministic,
-                   .no_tensor_cores = p.dtype == f32 && !p.tf32,
-                   // For some problems (strided 1x1 convolutions, few channels) the engines
-                   // proposed first do not use tensor cores, and first copy everything into another
-                   // layout.
-                   .tensor_cores_first = size_of(p.dtype) == 2 || (p.dtype == f32 && p.tf32)},
-                  limit);
+  const Descriptor& graph = build(builder, p, target);
+  EngineWishes wishes{.deterministic = p.deterministic,
+                      .no_tensor_cores = p.dtype == f32 && !p.tf32,
+                      .different_engines_first = p.measured};
+  std::vector<CudnnPlan> plans = cudnn_plans(graph, target, wishes, limit);
+  // For strided 1x1 convolutions cuDNN proposes engines first that do not use tensor cores, and
+  // that copy everything into another layout.
+  if (!plans.empty() && !wishes.no_tensor_cores && copies_layouts(plans[0], p)) {
+    wishes.tensor_cores_first = true;
+    plans = cudnn_plans(graph, target, wishes, limit);
+  }
   if (!plans.empty()) return plans;
   const char* passes[] = {"conv2d", "conv2d_backward_input", "conv2d_backward_weight"};
   throw CudaError(concat("cuDNN has no engine for ", passes[static_cast<int>(p.pass)], " of ",

@@ -13,7 +13,7 @@ namespace rondo::cuda {
 enum class ConvPass { forward, backward_input, backward_weight };
 
 /// The problem for which a plan is created. It has only shapes, since the layouts follow from the
-/// dtype (conv_format).
+/// dtype and tf32 (conv_format).
 struct ConvProblem {
   int device = 0;
   ConvPass pass;
@@ -26,8 +26,9 @@ struct ConvProblem {
   std::vector<std::int64_t> key() const;
 };
 
-/// channels_last; contiguous for f64.
-MemoryFormat conv_format(DType dtype);
+/// channels_last, which tensor cores need; contiguous where they are not used, for f64 and for f32
+/// without TF32: cuDNN's other engines would transpose channels_last tensors in their workspace.
+MemoryFormat conv_format(DType dtype, bool tf32);
 
 /// The uids of a plan's tensors.
 enum ConvUid : std::int64_t { uid_x = 1, uid_w = 2, uid_y = 3 };

@@ -4,6 +4,9 @@
 // the source, and spread out at the destination.
 
 #include <cstring>
+#include <mutex>
+#include <set>
+#include <tuple>
 
 #include "tensor/cuda/allocator.h"
 #include "tensor/cuda/cuda_backend.h"
@@ -292,9 +295,32 @@ void CudaBackend::do_copy(const Tensor& x, const Tensor& y) {
   if (y.device().is_cpu()) check_indices(device_);
 }
 
+namespace {
+
+/// Lets `device` reach the memory of `peer` directly, if the hardware can. Otherwise CUDA copies by
+/// way of the host.
+void enable_peer_access(int device, int peer) {
+  static std::mutex mutex;
+  static auto* asked = new std::set<std::tuple<const Cudart*, int, int>>;
+  const std::lock_guard lock(mutex);
+  if (!asked->emplace(&cudart(), device, peer).second) return;
+  const DeviceGuard guard(device);
+  int can = 0;
+  check(cudart().device_can_access_peer(&can, device, peer));
+  if (can == 0) return;
+  const cudaError_t status = cudart().device_enable_peer_access(peer, 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled)
+    cudart().get_last_error();  // by another library in this process
+  else
+    check(status);
+}
+
+}  // namespace
+
 /// Each device's stream waits for the other's: until x is ready, and until y is no longer read.
 void CudaBackend::copy_to_peer(const Tensor& from, const Tensor& to) {
   const int source = from.device().index, target = to.device().index;
+  enable_peer_access(source, target);
   const Stream there = current_stream(target), here = current_stream(source);
   Event ready(target);
   ready.record(there);

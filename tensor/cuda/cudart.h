@@ -28,6 +28,8 @@ struct Cudart {
                               cudaStream_t);
   cudaError_t (*memcpy_peer_async)(void* to, int to_device, const void* from, int from_device,
                                    std::size_t, cudaStream_t);
+  cudaError_t (*device_can_access_peer)(int* can, int device, int peer);
+  cudaError_t (*device_enable_peer_access)(int peer, unsigned flags);
 
   cudaError_t (*get_stream_priority_range)(int* lowest, int* highest);
   cudaError_t (*stream_create_with_priority)(cudaStream_t*, unsigned flags, int priority);

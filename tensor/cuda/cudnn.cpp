@@ -21,6 +21,7 @@ Cudnn load_cudnn() {
   library.load("cudnnSetStream", table.set_stream);
   library.load("cudnnGetVersion", table.version);
   library.load("cudnnGetErrorString", table.error_string);
+  library.load("cudnnGetLastErrorString", table.last_error_string);
   library.load("cudnnBackendCreateDescriptor", table.descriptor_create);
   library.load("cudnnBackendDestroyDescriptor", table.descriptor_destroy);
   library.load("cudnnBackendSetAttribute", table.set_attribute);
@@ -45,7 +46,11 @@ void set_cudnn(const Cudnn* table) { cudnn_replacement = table; }
 void check_cudnn(cudnnStatus_t status, const char* what) {
   if (status == CUDNN_STATUS_SUCCESS) [[likely]]
     return;
-  throw CudaError(concat("cuDNN: ", what, ": ", cudnn().error_string(status)));
+  // The thread's last message says what the status is about. cuDNN ends it with a zero.
+  char details[512] = {};
+  cudnn().last_error_string(details, sizeof details);
+  throw CudaError(concat("cuDNN: ", what, ": ", cudnn().error_string(status),
+                         details[0] != 0 ? concat(" (", details, ")") : ""));
 }
 
 cudnnHandle_t cudnn_handle(int device) {
@@ -87,6 +92,20 @@ std::int64_t Descriptor::get_int64(cudnnBackendAttributeName_t name) const {
               "an attribute's value");
   return value;
 }
+
+namespace {
+
+Descriptor engine_in(const Descriptor& engine_config) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t handle = engine.get();
+  std::int64_t count = 0;
+  check_cudnn(cudnn().get_attribute(engine_config.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
+                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &handle),
+              "an engine");
+  return engine;
+}
+
+}  // namespace
 
 Descriptor device_properties(int device) {
   Descriptor properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
@@ -159,17 +178,17 @@ std::vector<Descriptor> engine_configs(const Descriptor& graph, cudnnBackendHeur
   return configs;
 }
 
+std::int64_t engine_of(const Descriptor& engine_config) {
+  return engine_in(engine_config).get_int64(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+}
+
 bool has_note(const Descriptor& engine_config, cudnnBackendNumericalNote_t note) {
-  const Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  cudnnBackendDescriptor_t handle = engine.get();
+  const Descriptor engine = engine_in(engine_config);
   std::int64_t count = 0;
-  check_cudnn(cudnn().get_attribute(engine_config.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
-                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &handle),
-              "an engine");
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
   check_cudnn(
-      cudnn().get_attribute(handle, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                            std::ssize(notes), &count, notes.data()),
+      cudnn().get_attribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                            CUDNN_TYPE_NUMERICAL_NOTE, std::ssize(notes), &count, notes.data()),
       "an engine's numerical notes");
   return std::find(notes.begin(), notes.begin() + count, note) != notes.begin() + count;
 }

@@ -22,6 +22,7 @@ struct Cudnn {
   decltype(&cudnnSetStream) set_stream;
   decltype(&cudnnGetVersion) version;
   decltype(&cudnnGetErrorString) error_string;
+  decltype(&cudnnGetLastErrorString) last_error_string;
   decltype(&cudnnBackendCreateDescriptor) descriptor_create;
   decltype(&cudnnBackendDestroyDescriptor) descriptor_destroy;
   decltype(&cudnnBackendSetAttribute) set_attribute;
@@ -105,6 +106,9 @@ struct PlanTarget {
 /// The engine configurations that cuDNN's heuristics propose for a graph, the best first.
 std::vector<Descriptor> engine_configs(const Descriptor& graph, cudnnBackendHeurMode_t mode,
                                        const PlanTarget& target);
+
+/// The number of a configuration's engine, among all engines of cuDNN.
+std::int64_t engine_of(const Descriptor& engine_config);
 
 /// Whether an engine has this note of cuDNN: that it uses tensor cores (which round f32 factors to
 /// TF32), or that it is not deterministic.

@@ -1,6 +1,7 @@
 #include "tensor/cuda/cudnn_plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "tensor/cuda/cudart.h"
 #include "tensor/cuda/runtime.h"
@@ -68,8 +69,12 @@ std::vector<CudnnPlan> cudnn_plans(const Descriptor& graph, const PlanTarget& ta
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     if (!plans.empty()) break;  // the fallback is only for graphs unknown to the heuristics
     std::vector<Descriptor> configs = engine_configs(graph, mode, target);
-    if (wishes.tensor_cores_first)
-      std::stable_partition(configs.begin(), configs.end(), uses_tensor_cores);
+    if (wishes.tensor_cores_first) std::ranges::stable_partition(configs, uses_tensor_cores);
+    if (wishes.different_engines_first) {
+      std::set<std::int64_t> seen;
+      std::ranges::stable_partition(
+          configs, [&](const Descriptor& config) { return seen.insert(engine_of(config)).second; });
+    }
     for (const Descriptor& config : configs) {
       if (wishes.no_tensor_cores && uses_tensor_cores(config)) continue;
       if (wishes.deterministic && !is_deterministic(config)) continue;
@@ -139,16 +144,19 @@ std::optional<Fastest> fastest_of(const std::vector<CudnnPlan>& plans, int devic
 std::shared_ptr<const CudnnPlan> PlanCache::get(
     const std::vector<std::int64_t>& key,
     const std::function<std::shared_ptr<const CudnnPlan>()>& make) {
+  const Name mine = name(key);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = known_.find(mine); found != known_.end()) return found->second;
+  }
+  std::shared_ptr<const CudnnPlan> made = make();
   const std::lock_guard lock(mutex_);
-  const std::pair name{&cudnn(), key};
-  auto found = known_.find(name);
-  if (found == known_.end()) found = known_.emplace(name, make()).first;
-  return found->second;
+  return known_.emplace(mine, std::move(made)).first->second;
 }
 
 void PlanCache::put(const std::vector<std::int64_t>& key, std::shared_ptr<const CudnnPlan> plan) {
   const std::lock_guard lock(mutex_);
-  known_[{&cudnn(), key}] = std::move(plan);
+  known_[name(key)] = std::move(plan);
 }
 
 }  // namespace rondo::cuda

@@ -14,6 +14,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -62,9 +64,11 @@ struct CudnnPlan {
 };
 
 struct EngineWishes {
-  bool deterministic = false;       // only engines whose results are bit-identical in every run
-  bool no_tensor_cores = false;     // tensor cores round f32 factors to TF32
-  bool tensor_cores_first = false;  // regardless of their rank in the heuristics
+  bool deterministic = false;    // only engines whose results are bit-identical in every run
+  bool no_tensor_cores = false;  // tensor cores round f32 factors to TF32
+  // Regardless of their rank in the heuristics:
+  bool tensor_cores_first = false;
+  bool different_engines_first = false;  // the best configuration of each engine before the others
 };
 
 /// Plans for a graph, the most promising first; at most `limit`, and none if no engine supports the
@@ -91,20 +95,27 @@ std::optional<Fastest> fastest_of(const std::vector<CudnnPlan>& plans, int devic
                                   const std::function<void(const CudnnPlan&)>& run,
                                   std::string* failure = nullptr);
 
-/// Plans by problem, kept until the process ends: a training step has a few dozen.
+/// Plans by problem, kept until the process ends: a training step has a few dozen. Each thread has
+/// its own, since cuDNN does not promise that all engines can run one plan in two threads at a
+/// time.
 class PlanCache {
  public:
-  /// The result of `make` from the first call with this key. A null result is kept as well.
+  /// The result of `make` from the thread's first call with this key. A null result is kept as
+  /// well. Other threads can use the cache while `make` measures.
   std::shared_ptr<const CudnnPlan> get(
       const std::vector<std::int64_t>& key,
       const std::function<std::shared_ptr<const CudnnPlan>()>& make);
-  /// Makes `get` return this plan from now on.
+  /// Makes `get` return this plan in this thread from now on.
   void put(const std::vector<std::int64_t>& key, std::shared_ptr<const CudnnPlan> plan);
 
  private:
+  using Name = std::tuple<std::thread::id, const Cudnn*, std::vector<std::int64_t>>;
+  static Name name(const std::vector<std::int64_t>& key) {
+    return {std::this_thread::get_id(), &cudnn(), key};
+  }
+
   std::mutex mutex_;
-  std::map<std::pair<const Cudnn*, std::vector<std::int64_t>>, std::shared_ptr<const CudnnPlan>>
-      known_;
+  std::map<Name, std::shared_ptr<const CudnnPlan>> known_;
 };
 
 }  // namespace rondo::cuda

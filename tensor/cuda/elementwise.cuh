@@ -26,7 +26,7 @@ RONDO_HD void visit_op(BinaryOp op, const OpParams& params, const F& f) {
 // Function objects for visit_op, called with the op's functor. They are not lambdas, since nvcc
 // must be able to name them.
 
-/// Used to check whether an op exists for integers: visit_op throws if it does not.
+/// Used to check whether an op exists for a compute type: visit_op throws if it does not.
 struct IsThere {
   template <class F>
   RONDO_HD void operator()(F) const {}
@@ -178,7 +178,7 @@ void map_strided(int device, Op op, const OpParams& params,
                  const std::array<const Tensor*, N>& tensors) {
   const Collapsed<N> shape(tensors);
   visit_compute_type(tensors[0]->dtype(), [&]<class C>() {
-    if constexpr (std::is_integral_v<C>) visit_op<C>(op, params, IsThere{});
+    visit_op<C>(op, params, IsThere{});
     for_each(device, shape.numel,
              StridedMap<N - 1, C, Op>{Operands<N>(shape, tensors), op, params});
   });

@@ -249,7 +249,7 @@ inline constexpr std::int64_t most_blocks = 0x7fffffff;
 template <class Body>
 void for_each(int device, std::int64_t n, const Body& body) {
   if (n <= 0) return;
-  if (is_simulated())
+  if (runs_loops())
     return launch_on_host(device, [=] {
       for (std::int64_t i = 0; i < n; ++i) body(i);
     });
@@ -268,7 +268,7 @@ template <class Body>
 void for_rows(int device, std::int64_t rows, [[maybe_unused]] std::int64_t length,
               const Body& body) {
   if (rows <= 0) return;
-  if (is_simulated())
+  if (runs_loops())
     return launch_on_host(device, [=] {
       for (std::int64_t row = 0; row < rows; ++row) body(LoneThread{}, row);
     });
@@ -293,7 +293,7 @@ void for_rows(int device, std::int64_t rows, [[maybe_unused]] std::int64_t lengt
 template <class Body>
 void for_blocks(int device, std::int64_t blocks, const Body& body) {
   if (blocks <= 0) return;
-  if (is_simulated())
+  if (runs_loops())
     return launch_on_host(device, [=] {
       for (std::int64_t i = 0; i < blocks; ++i) body(LoneThread{}, i);
     });

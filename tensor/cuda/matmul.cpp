@@ -48,7 +48,7 @@ cudaDataType_t data_type(DType dtype) {
 
 cublasComputeType_t compute_type(DType dtype) {
   if (dtype == f64) return CUBLAS_COMPUTE_64F;
-  if (dtype == f32 && allows_tf32()) return CUBLAS_COMPUTE_32F_FAST_TF32;
+  if (dtype == f32 && allowed_tf32() == Tf32::all) return CUBLAS_COMPUTE_32F_FAST_TF32;
   return CUBLAS_COMPUTE_32F;
 }
 
@@ -189,7 +189,7 @@ bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activ
       device,
       y.dtype(),
       epilogue(bias.defined(), activation),
-      allows_tf32(),
+      allowed_tf32() == Tf32::all,
       {batches, m, n, a.size(2), left.operation, right.operation, left.memory.leading,
        right.memory.leading, left.memory.batch, right.memory.batch, alignment_of(c.data_ptr()),
        alignment_of(a.data_ptr()), alignment_of(y.data_ptr()),
@@ -257,11 +257,13 @@ void CudaBackend::do_matmul(const Tensor& a, const Tensor& c, const Tensor& bias
   }
   const Tensor left = readable(a), right = readable(c);
   const Tensor result = dense_output(y, MemoryFormat::contiguous);
-  // f64 has no epilogues, and other dtypes lack some of them for odd sizes.
+  // f64 has no epilogues, other dtypes lack some of them for odd sizes, and a bias is read 16 bytes
+  // at a time.
   const bool plain = !bias.defined() && activation == Activation::none;
-  const bool fused =
-      !plain && y.dtype() != f64 &&
-      run(device_, left, right, bias.defined() ? dense(bias) : Tensor(), activation, result);
+  const Tensor row = bias.defined() ? dense(bias) : Tensor();
+  const bool is_aligned = !bias.defined() || alignment_of(row.data_ptr()) >= 16;
+  const bool fused = !plain && y.dtype() != f64 && is_aligned &&
+                     run(device_, left, right, row, activation, result);
   if (!fused) {
     require<CudaError>(run(device_, left, right, Tensor(), Activation::none, result),
                        "cuBLASLt has no kernel for ", y.dtype(), ' ', a.shape(), " times ",

@@ -83,7 +83,7 @@ void sort_on_host(const Segments<Key>& s) {
 
 template <class Key>
 void sort_segments(int device, const Segments<Key>& s) {
-  if (is_simulated()) return launch_on_host(device, [=] { sort_on_host(s); });
+  if (runs_loops()) return launch_on_host(device, [=] { sort_on_host(s); });
 #if defined(__CUDACC__)
   constexpr std::int64_t few = 64, long_line = std::int64_t{1} << 16;
   if (s.segments <= few && s.length >= long_line) return sort_one_by_one(device, s);

@@ -158,7 +158,7 @@ TEST(Engine, AGradientOnTheTapeIsNobodyElses) {
 TEST(Engine, CallbacksRunAtTheEndOfTheOutermostBackward) {
   Tensor x = leaf({2}), inner = leaf({1});
   std::vector<int> order;
-  register_accumulate_hook(x, [&](const Tensor&) {
+  register_post_accumulate_grad_hook(x, [&](const Tensor&) {
     queue_callback([&] { order.push_back(2); });
     GradModeGuard recording(true);   // hooks run in the grad mode of the backward, which is off
     (inner * 2.0).sum().backward();  // re-entrant
@@ -173,7 +173,7 @@ TEST(Engine, CallbacksRunAtTheEndOfTheOutermostBackward) {
 TEST(Engine, ACallbackMayQueueAnother) {
   Tensor x = leaf({2});
   std::vector<int> order;
-  HookHandle handle = register_accumulate_hook(x, [&](const Tensor&) {
+  HookHandle handle = register_post_accumulate_grad_hook(x, [&](const Tensor&) {
     queue_callback([&] {
       order.push_back(1);
       queue_callback([&] { order.push_back(2); });

@@ -35,7 +35,7 @@ TEST(Interpolate, ResultsAndGradientsAreThoseOfPyTorch) {
             return interpolate(x[0], {.size = size, .mode = mode, .align_corners = align});
           };
     cases[mode + ".factor"] = [mode = mode](X x) {
-      return interpolate(x[0], {.scale_factor = {1.7}, .mode = mode});
+      return interpolate(x[0], {.scale_factor = 1.7, .mode = mode});
     };
   }
   for (const char* mode : {"bilinear", "nearest"})
@@ -55,6 +55,7 @@ TEST(Interpolate, KeepsTheDtype) {
   // Computed in f32 and rounded once.
   EXPECT_TRUE(
       all_close(y, interpolate(x.to(f32), {.size = {8, 8}, .mode = "bilinear"}).to(bf16), 0));
+  EXPECT_EQ(interpolate(x, {.scale_factor = 2}).shape(), (Dims{1, 1, 8, 8}));
   EXPECT_EQ(interpolate(x, {.scale_factor = {0.5, 2}}).shape(), (Dims{1, 1, 2, 8}));
 }
 

@@ -1,6 +1,8 @@
 // Operators and methods: each is the function of the same name. Values are PyTorch's.
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
@@ -11,10 +13,12 @@
 #include "autograd/ops/unary.h"
 #include "support/errors.h"
 #include "support/support.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
 
+using test::all_close;
 using test::identical;
 using test::leaf;
 using Values = std::vector<double>;
@@ -79,8 +83,6 @@ TEST(Operators, MasksCombine) {
   EXPECT_EQ(values(x[small & (x > -1)]), (Values{0, 1}));
   EXPECT_EQ(values(x[(x < 0) | (x > 1)]), (Values{-1, 2}));
   EXPECT_EQ(values(small ^ (x > 0)), (Values{1, 1, 0, 1}));
-  EXPECT_ERROR(~x, DTypeError, "~ of a tensor of f64; expected bool, as x > 0 gives it");
-  EXPECT_ERROR(small & x, DTypeError, "& of a tensor of f64");
   Tensor y = x.clone();
   y.add_(1).mul_(2).sub_(1).div_(2);
   EXPECT_EQ(values(y), (Values{-0.5, 0.5, 1.5, 2.5}));
@@ -204,6 +206,93 @@ TEST(Methods, Repeat) {
   EXPECT_ERROR(m.repeat({-1, 1}), ShapeError, "repeat: [-1, 1] has a negative number");
 }
 
+TEST(Methods, BinaryOpsAreMethodsToo) {
+  const Tensor x = tensor<double>({3, -1, 2}), y = tensor<double>({2, 2, 2});
+  EXPECT_EQ(values(x.add(y, 2)), (Values{7, 3, 6}));
+  EXPECT_EQ(values(x.add(1).sub(y).mul(y).div(4).sub(0.5).mul(2)), (Values{1, -3, 0}));
+  EXPECT_EQ(values(x.div(y)), (Values{1.5, -0.5, 1}));
+  EXPECT_EQ(values(x.eq(y)), (Values{0, 0, 1}));
+  EXPECT_EQ(values(x.ne(2)), (Values{1, 1, 0}));
+  EXPECT_EQ(values(x.lt(y).logical_or(x.gt(2))), (Values{1, 1, 0}));
+  EXPECT_EQ(values(x.le(y).logical_and(x.ge(0))), (Values{0, 0, 1}));
+  EXPECT_EQ(values(x.max(y)), (Values{3, 2, 2}));
+  EXPECT_EQ(values(x.min(y)), (Values{2, -1, 2}));
+  EXPECT_EQ(values(x.fmod(y)), (Values{1, -1, 0}));
+  EXPECT_EQ(values(x.remainder(2)), (Values{1, 1, 0}));
+  EXPECT_EQ(values(x.pow(y)), (Values{9, 1, 4}));
+  EXPECT_EQ(values(x.lerp(y, 0.5)), (Values{2.5, 0.5, 2}));
+  EXPECT_EQ(values(x.addcmul(x, y, 0.5)), (Values{6, -2, 4}));
+  EXPECT_EQ(values(x.addcdiv(x, y, -2)), (Values{0, 0, 0}));
+  EXPECT_EQ(values(x.where(x > 0, 0)), (Values{3, 0, 2}));
+  EXPECT_EQ(values(x.where(x > 0, y)), (Values{3, 2, 2}));
+  EXPECT_EQ(values(x.clamp(y * 0, y)), (Values{2, 0, 2}));
+  EXPECT_EQ(values(x.outer(y)[0]), (Values{6, 6, 6}));
+  EXPECT_EQ(x.dot(y).item(), 8);
+  EXPECT_EQ(values(x.nansum()), (Values{4}));
+  EXPECT_EQ(x.count_nonzero().item(), 3);
+  EXPECT_EQ(x.tensor_split(2)[1].numel(), 1);
+  EXPECT_EQ(x.split({1, 2})[1].numel(), 2);
+}
+
+/// The kernels that f calls.
+std::vector<std::string> kernels_of(const std::function<void()>& f) {
+  start_recording({.nested = true});
+  f();
+  const std::vector<RecordedThread> threads = stop_recording();
+  std::vector<std::string> names;
+  for (const ProfileEvent& event : threads[0].events) names.emplace_back(event.name);
+  return names;
+}
+
+TEST(Methods, WritesAtIndicesAreInPlaceWhereNothingIsRecorded) {
+  const Tensor x = zeros({3, 2}, {.dtype = f64}), index = tensor<std::int64_t>({2, 0}, {1, 2}),
+               rows = tensor<std::int64_t>({1}), ones_of = ones({1, 2}, {.dtype = f64});
+  const std::uint64_t before = x.version();
+  const std::vector<std::string> names = kernels_of([&] {
+    x.masked_fill_(x == 0, 1).scatter_(0, index, 5).scatter_add_(0, index, ones_of);
+    x.index_fill_(0, rows, 7).index_add_(0, rows, ones_of).index_copy_(1, rows, x.narrow(1, 0, 1));
+  });
+  EXPECT_EQ(values(x), (Values{1, 1, 8, 8, 6, 6}));
+  EXPECT_EQ(x.version(), before + 6);
+  // The source of index_copy_ is a part of x, and therefore copied.
+  EXPECT_EQ(std::count(names.begin(), names.end(), "copy"), 1);
+  // Under the tape, the gradient of what was overwritten is 0.
+  const Tensor w = leaf({1, 2, 3, 4, 5, 6});
+  Tensor y = w.reshape({3, 2}) * 1;
+  y.scatter_(0, index, ones_of).index_fill_(0, rows, 0).masked_fill_(y == 2, 9);
+  y.sum().backward();
+  EXPECT_EQ(values(w.grad()), (Values{1, 0, 0, 0, 0, 1}));
+  const Tensor spread = zeros({1, 2}).expand({3, 2});
+  EXPECT_ERROR(spread.scatter_(0, index, 1), Error, "scatter_");
+  EXPECT_ERROR(spread.masked_fill_(spread == 0, 1), Error, "masked_fill_");
+  EXPECT_ERROR(w.index_fill_(0, rows, 1), AutogradError, "index_fill_: a leaf that requires");
+  EXPECT_ERROR(zeros({2}).masked_fill_(zeros({2, 2}) == 0, 1), ShapeError, "[2, 2]");
+  const Tensor flags = tensor<bool>({true, false});
+  EXPECT_EQ(values(flags.masked_fill_(flags, false)), (Values{0, 0}));
+}
+
+TEST(Methods, InPlaceResultsAreRecorded) {
+  const Tensor x = leaf({4, 1, 9});
+  Tensor y = x * 1;
+  const Tensor handle = y;
+  y.sqrt_().neg_().abs_().pow_(2).clamp_min_(2).clamp_max_(8).exp_().log_();
+  EXPECT_TRUE(all_close(handle, tensor<double>({4, 2, 8}), 1e-14));
+  y.lerp_(x, 0.5).addcmul_(x, x, 0.5).addcdiv_(x, x, 2).round_().floor_();
+  EXPECT_EQ(values(y), (Values{14, 4, 51}));
+  Tensor z = x * 1;
+  z.lerp_(x * 2, 0.25).addcmul_(x, x).addcdiv_(x, x);
+  z.sum().backward();
+  EXPECT_EQ(values(x.grad()), (Values{9.25, 3.25, 19.25}));
+  Tensor i = tensor<std::int64_t>({-1, 4});
+  i.abs_().relu_();
+  EXPECT_EQ(values(i), (Values{1, 4}));
+  EXPECT_ERROR(i.exp_(), DTypeError, "exp_: a result of f32 does not fit into a tensor of i64");
+  EXPECT_ERROR(i.clamp_(0.5, 1.5), DTypeError, "clamp_: a result of f32 does not fit");
+  Tensor s = zeros({1});
+  s.sigmoid_().tanh_();
+  EXPECT_FLOAT_EQ(s.item<float>(), std::tanh(0.5F));
+}
+
 TEST(Methods, UnaryOpsAreMethodsToo) {
   const Tensor x = tensor({0.25F, 0.5F, 0.75F});
   const auto same = [](const Tensor& method, const Tensor& function) {
@@ -227,11 +316,23 @@ TEST(Methods, UnaryOpsAreMethodsToo) {
   RONDO_SAME(atanh)
   RONDO_SAME(erf)
   RONDO_SAME(erfc)
+  RONDO_SAME(erfinv)
+  RONDO_SAME(lgamma)
+  RONDO_SAME(digamma)
+  RONDO_SAME(sinc)
+  RONDO_SAME(deg2rad)
+  RONDO_SAME(rad2deg)
+  RONDO_SAME(frac)
   RONDO_SAME(trunc)
   RONDO_SAME(silu)
   RONDO_SAME(softplus)
 #undef RONDO_SAME
   same((x + 1).acosh(), rondo::acosh(x + 1));
+  same(x.logit(), rondo::logit(x));
+  same(x.round(1), rondo::round(x, 1));
+  same(x.signbit().to(f32), rondo::signbit(x).to(f32));
+  same(x.isposinf().to(f32), rondo::isposinf(x).to(f32));
+  same(x.isneginf().to(f32), rondo::isneginf(x).to(f32));
   same(x.isinf().to(f32), rondo::isinf(x).to(f32));
   same(x.logical_not().to(f32), rondo::logical_not(x).to(f32));
 }

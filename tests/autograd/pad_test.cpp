@@ -29,6 +29,13 @@ TEST(Padding, AgreesWithPyTorch) {
     check(".3d", {1, 2, 0, 1, 2, 0});
     check(".unbatched", {1, 2});
   }
+  for (const char* name : {"constant", "reflect", "replicate", "circular"})
+    expect_case(
+        golden, concat(name, ".1d"),
+        [&](X x) {
+          return pad(x[0], {3, -1}, name);
+        },
+        12);
   expect_case(golden, "constant.value", [](X x) {
     return pad(x[0], {1, 0, 2, -3, 0, 1, 1, 1}, PadMode::constant, 1.5);
   });
@@ -55,6 +62,8 @@ TEST(Padding, Errors) {
                "pad: circular adds 4 elements to dimension 1 of [1, 3], which has fewer");
   EXPECT_ERROR(pad(x, {1, 1, 1, 1}, PadMode::replicate), ShapeError,
                "pad the last 1, 2 or 3 dimensions of an input with 1 or 2 more");
+  EXPECT_ERROR(pad(x, {1, 1}, "mirror"), Error,
+               "pad: mode = \"mirror\"; there are constant, reflect, replicate and circular");
   EXPECT_ERROR(pad(x, {1, 1}, PadMode::reflect, 1), Error,
                "pad: a value can be given in the mode constant only");
 }

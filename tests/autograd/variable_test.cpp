@@ -42,7 +42,7 @@ TEST(Hooks, OnALeafRunInGradToo) {
 TEST(Hooks, AccumulateHookRunsOnceForEachLeafAfterAllUses) {
   Tensor x = leaf({2});
   int calls = 0;
-  HookHandle handle = register_accumulate_hook(x, [&](const Tensor& l) {
+  HookHandle handle = register_post_accumulate_grad_hook(x, [&](const Tensor& l) {
     ++calls;
     EXPECT_EQ(l.grad().item<double>(), 5);
   });
@@ -71,8 +71,8 @@ TEST(Hooks, MayRemoveThemselves) {
   register_hook(y, always);
   on_x = register_hook(x, once(on_x, "x"));
   register_hook(x, always);
-  after = register_accumulate_hook(x, once(after, "after"));
-  register_accumulate_hook(x, always);
+  after = register_post_accumulate_grad_hook(x, once(after, "after"));
+  register_post_accumulate_grad_hook(x, always);
   y.sum().backward({}, true);
   EXPECT_EQ(order, (std::vector<std::string>{"y", "always", "x", "always", "after", "always"}));
   order.clear();

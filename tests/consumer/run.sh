@@ -22,6 +22,14 @@ cmake --build "$scratch/build"
 "$scratch/build/tensors_alone"
 (cd "$scratch" && build/io_alone && build/hub_alone)
 
+# A project without CMake.
+if command -v pkg-config >/dev/null; then
+  flags=$(PKG_CONFIG_PATH=$(dirname "$(find "$scratch/prefix" -name rondo.pc)") pkg-config --cflags --libs rondo)
+  # shellcheck disable=SC2086 # a list of flags
+  "$cxx" -std=c++20 "$here/io_alone.cpp" $flags -Wl,-rpath,"$scratch/prefix/lib" -o "$scratch/without_cmake"
+  (cd "$scratch" && ./without_cmake)
+fi
+
 # Every installed header can be included on its own. With `each` (scripts/test.sh --slow) this compiles all of
 # them, with nothing included before. Otherwise it compiles those without a .cpp file, with a precompiled standard
 # library: tests/layering/check.sh checks whether a header includes the standard headers that it needs.

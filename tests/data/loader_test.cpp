@@ -216,6 +216,25 @@ TEST(DataLoader, AnIndexThatIsNotThereNamesItsBatch) {
               HasSubstr("batch 2 of epoch 0: sample 4"));
 }
 
+TEST(DataLoader, ADataSetThatReturnsOtherRowsIsNamed) {
+  struct Faulty : TensorDataset {
+    using TensorDataset::TensorDataset;
+    Batch fault;
+    Batch get_batch(std::span<const std::int64_t>) const override { return fault; }
+  };
+  const auto set = std::make_shared<Faulty>(arange(6), arange(6));
+  const auto message = [&](const Batch& fault) {
+    set->fault = fault;
+    DataLoader loader(set, {.batch_size = 3});
+    return message_of<Error>([&] { run(loader); });
+  };
+  EXPECT_THAT(message({arange(2), arange(3)}),
+              HasSubstr("batch 0 of epoch 0: the data set returned an input of shape [2] for 3 "
+                        "samples, but it must have a row for each"));
+  EXPECT_THAT(message({arange(3), scalar(1)}), HasSubstr("returned a target of shape [] for 3"));
+  EXPECT_THAT(message({arange(3), {}}), HasSubstr("the target is undefined"));
+}
+
 TEST(DataLoader, LeavingInMidEpochStopsTheWorkers) {
   std::atomic<int> made{0};
   auto count = [&](Batch batch, const BatchContext&) {

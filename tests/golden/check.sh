@@ -16,6 +16,12 @@ weights=$here/../../build/bin/rondo-weights
 if [ -x "$weights" ]; then
   "$python" "$here/round_trip.py" "$weights" "$fresh"
 fi
+# PyTorch resumes from rondo's checkpoints.
+tests=$here/../../build/bin/test_extras
+if [ -x "$tests" ]; then
+  RONDO_ORACLE_FOLDER=$fresh "$tests" --gtest_filter=TorchTraining.WritesWhatPyTorchWrites >/dev/null
+  "$python" "$fresh/resume_training.py" "$fresh"
+fi
 # TensorBoard reads rondo's logs.
 program=$here/../../build/bin/fashion_mlp
 if [ -x "$program" ] && (cd "$fresh" && "$program" --limit 640 --batch 64 --epochs 2 --checkpoint-dir run --tensorboard board); then

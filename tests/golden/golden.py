@@ -75,6 +75,15 @@ def case(out, name, f, *inputs):
     out[f"{name}.y"] = y
 
 
+def fill_parameters(model):
+    """Weights with variance 2 / fan in, the weights of norms around 1, biases around 0."""
+    for k, (key, p) in enumerate(model.named_parameters()):
+        if p.dim() > 1:
+            p.data = fill(p.shape, k + 10, (6 / (p.numel() // p.shape[0])) ** 0.5)
+        else:
+            p.data = fill(p.shape, k + 10, 0.25, 1 if key.endswith("weight") else 0)
+
+
 def drawn(shape, low=-2.0, high=2.0, grid=None):
     """Random f64 numbers; with a grid, multiples of 1 / grid, which makes short files."""
     x = torch.rand(shape, dtype=torch.float64) * (high - low) + low

@@ -25,6 +25,9 @@ ops = {
     "conv2d": ("conv2d", F.conv2d, [image, (3, 4, 2, 2)]),
     "conv1d": ("conv1d", F.conv1d, [(2, 4, 4), (3, 4, 2)]),
     "conv_transpose2d": ("conv_transpose2d", F.conv_transpose2d, [image, (4, 3, 2, 2)]),
+    "conv_transpose1d": ("conv_transpose1d", F.conv_transpose1d, [(2, 4, 4), (4, 3, 2)]),
+    "conv3d": ("conv3d", F.conv3d, [(2, 4, 4, 4, 4), (3, 4, 2, 2, 2)]),
+    "conv_transpose3d": ("conv_transpose3d", F.conv_transpose3d, [(2, 4, 4, 4, 4), (4, 3, 2, 2, 2)]),
     "scaled_dot_product_attention": (
         "scaled_dot_product_attention",
         F.scaled_dot_product_attention,
@@ -86,7 +89,7 @@ ops = {
     "rms_norm": ("rms_norm", lambda x: F.rms_norm(x, (3,)), [(2, 3)]),
     "instance_norm": ("instance_norm", F.instance_norm, [image]),
 }
-for name in """acos asin asinh atan atanh cos cosh erf erfc exp exp2 expm1 log log10 log1p log2 reciprocal rsqrt relu sigmoid sin sinh sqrt square tan
+for name in """acos asin asinh atan atanh cos cosh digamma erf erfc erfinv exp exp2 expm1 lgamma log log10 log1p log2 reciprocal rsqrt relu sigmoid sin sinh sqrt square tan
                tanh""".split():
     ops[name] = (name, getattr(torch, name), [(2, 3)])
 

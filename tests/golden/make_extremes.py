@@ -47,7 +47,7 @@ def integers(name, f, *inputs):
 
 
 for name in ["neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "reciprocal", "square", "sin", "cos",
-             "tan", "exp2", "log2", "log10", "asinh", "acosh", "atanh", "erfc", "sinh", "cosh", "asin", "acos", "atan", "erf", "floor", "ceil", "round", "trunc", "relu", "sigmoid",
+             "tan", "exp2", "log2", "log10", "asinh", "acosh", "atanh", "erfc", "sinh", "cosh", "asin", "acos", "atan", "erf", "erfinv", "lgamma", "frac", "floor", "ceil", "round", "trunc", "relu", "sigmoid",
              "tanh"]:
     case(name, getattr(torch, name), UNARY)
 case("clamp", lambda x: x.clamp(-2, 3), UNARY)
@@ -61,7 +61,7 @@ case("pow.quarter", lambda x: x.pow(0.25), UNARY)  # 0.5 is sqrt in PyTorch
 
 left = [a for a in BINARY for _ in BINARY]
 right = [b for _ in BINARY for b in BINARY]
-for name in ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "atan2", "remainder", "eq", "lt"]:
+for name in ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "atan2", "remainder", "fmod", "eq", "lt"]:
     case(name, getattr(torch, name), left, right)
 case("floor_divide", lambda a, b: torch.floor_divide(a.detach(), b.detach()), left, right)
 case("where", lambda a, b: torch.where(a > 0, a, b), left, right)

@@ -27,6 +27,38 @@ at = torch.arange(4).reshape(1, 1, 2, 2) * 5
 out["unpool.sized.x"], out["unpool.sized.at"] = fill((1, 1, 2, 2), 1), at
 out["unpool.sized.y"] = F.max_unpool2d(fill((1, 1, 2, 2), 1), at, 3, stride=2, padding=1, output_size=(4, 4))
 
+line, volume = torch.round(fill((2, 2, 9), 0, 3)), torch.round(fill((2, 2, 4, 5, 6), 0, 3))
+out["indices.line.x"], out["indices.volume.x"] = line, volume
+for name, x, f in (
+        ("line", line, lambda x: F.max_pool1d(x, 3, 2, 1, return_indices=True)),
+        ("line_adaptive", line, lambda x: F.adaptive_max_pool1d(x, 4, return_indices=True)),
+        ("volume", volume, lambda x: F.max_pool3d(x, (2, 3, 2), (1, 2, 2), (1, 1, 0), return_indices=True)),
+        ("volume_dilation", volume, lambda x: F.max_pool3d(x, 2, 2, 1, dilation=(1, 2, 3), ceil_mode=True, return_indices=True)),
+        ("volume_adaptive", volume, lambda x: F.adaptive_max_pool3d(x, (3, 2, 4), return_indices=True)),
+        ("volume_unbatched", volume[0], lambda x: F.max_pool3d(x, 2, return_indices=True))):
+    out[f"indices.{name}.y"], out[f"indices.{name}.at"] = f(x)
+values, at = F.max_pool1d(fill((2, 2, 7), 0), 2, return_indices=True)
+out["unpool1d.x"], out["unpool1d.at"], out["unpool1d.y"] = values, at, F.max_unpool1d(values, at, 2, output_size=(7,))
+values, at = F.max_pool3d(fill((1, 2, 4, 5, 4), 0), 2, return_indices=True)
+out["unpool3d.x"], out["unpool3d.at"], out["unpool3d.y"] = values, at, F.max_unpool3d(values, at, 2, output_size=(4, 5, 4))
+out["unpool3d.unbatched.y"] = F.max_unpool3d(values[0], at[0], 2, output_size=(4, 5, 4))
+
+
+# The gradient of the gradient of convolutions.
+def gradients_of(conv):
+    def run(x, w):
+        y = conv(x, w)
+        return torch.cat([g.flatten() for g in torch.autograd.grad((y * y).sum(), [x, w], create_graph=True)])
+    return run
+
+
+golden.case(out, "second.conv3d", gradients_of(lambda x, w: F.conv3d(x, w, stride=(2, 1, 1), padding=(1, 0, 1), dilation=(1, 2, 1), groups=2)),
+            fill((1, 2, 3, 4, 2), 0), fill((2, 1, 2, 2, 3), 1))
+golden.case(out, "second.conv_transpose1d", gradients_of(lambda x, w: F.conv_transpose1d(x, w, stride=2, padding=1, output_padding=1)),
+            fill((1, 2, 3), 0), fill((2, 2, 3), 1))
+golden.case(out, "second.conv_transpose3d", gradients_of(lambda x, w: F.conv_transpose3d(x, w, stride=(2, 1, 1), padding=(1, 0, 0))),
+            fill((1, 2, 2, 2, 2), 0), fill((2, 1, 2, 2, 1), 1))
+
 # The running statistics of instance_norm, and evaluation with them.
 image, mean, var, weight, bias = fill((3, 2, 2, 3), 0, 2), fill((2,), 1), fill((2,), 2) + 1.5, fill((2,), 3), fill((2,), 4)
 golden.case(out, "instance_norm.eval", lambda x, w, b: F.instance_norm(x, mean, var, w, b, use_input_stats=False, eps=1e-3), image,

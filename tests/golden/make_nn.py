@@ -118,6 +118,37 @@ def layer_cases(out):
     case("embedding_bag_max", nn.EmbeddingBag(7, 3, mode="max"), None, index=index)
     case("embedding_bag_sum_padding", nn.EmbeddingBag(7, 3, mode="sum", padding_idx=1), None, index=index)
 
+    case("conv3d", nn.Conv3d(2, 3, 2), (2, 2, 3, 4, 3))
+    case("conv3d_options", nn.Conv3d(4, 6, (3, 2, 1), stride=(2, 1, 2), padding=(1, 0, 2), dilation=(1, 2, 3), groups=2, bias=False),
+         (1, 4, 5, 4, 3))
+    case("conv3d_same", nn.Conv3d(2, 2, (2, 3, 4), padding="same"), (1, 2, 3, 3, 4))
+    case("conv3d_circular", nn.Conv3d(1, 2, 3, padding=(1, 0, 1), padding_mode="circular"), (1, 1, 3, 3, 2))
+    case("conv3d_unbatched", nn.Conv3d(2, 2, 2, padding=1), (2, 2, 3, 2))
+    case("conv1d_unbatched", nn.Conv1d(2, 3, 2, padding=1, padding_mode="reflect"), (2, 4))
+    case("conv2d_unbatched", nn.Conv2d(2, 3, 2), (2, 4, 3))
+    case("conv_transpose1d", nn.ConvTranspose1d(3, 4, 3), (2, 3, 5))
+    case("conv_transpose1d_options", nn.ConvTranspose1d(4, 6, 3, stride=3, padding=2, output_padding=2, groups=2, dilation=2, bias=False),
+         (2, 4, 4))
+    case("conv_transpose2d_unbatched", nn.ConvTranspose2d(2, 3, 2, stride=2), (2, 2, 3))
+    case("conv_transpose3d", nn.ConvTranspose3d(2, 3, 2), (2, 2, 3, 2, 3))
+    case("conv_transpose3d_options",
+         nn.ConvTranspose3d(4, 2, (3, 2, 2), stride=(2, 3, 1), padding=(1, 0, 2), output_padding=(1, 2, 0), groups=2, dilation=(1, 2, 3)),
+         (1, 4, 3, 2, 3))
+    case("conv_transpose3d_long_end", nn.ConvTranspose3d(1, 2, 2, stride=1, output_padding=2, dilation=3, bias=False), (1, 2, 1, 2))
+    case("avg_pool2d_divisor", nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True, divisor_override=-5), (1, 2, 6, 5))
+    case("avg_pool3d_divisor", nn.AvgPool3d(2, stride=(1, 2, 2), padding=(1, 0, 1), divisor_override=3), (1, 2, 3, 4, 3))
+    case("lp_pool3d", nn.LPPool3d(2, (2, 1, 2), stride=1), (1, 2, 3, 2, 3))
+    case("max_pool1d_unbatched", nn.MaxPool1d(2), (2, 5))
+    case("max_pool2d_unbatched", nn.MaxPool2d(2), (2, 5, 4))
+    case("max_pool3d_unbatched", nn.MaxPool3d(2), (2, 3, 4, 5))
+    case("avg_pool2d_unbatched", nn.AvgPool2d(2), (2, 5, 4))
+    case("adaptive_avg_pool2d_unbatched", nn.AdaptiveAvgPool2d((3, 2)), (2, 5, 4))
+    case("adaptive_max_pool2d_unbatched", nn.AdaptiveMaxPool2d((3, 2)), (2, 5, 4))
+    case("upsample_bilinear", nn.Upsample(scale_factor=(2.5, 2), mode="bilinear"), (1, 2, 3, 2))
+    case("upsample_size", nn.Upsample(5), (1, 2, 3, 2))
+    case("upsampling_nearest2d", nn.UpsamplingNearest2d(scale_factor=3), (1, 2, 3, 2))
+    case("upsampling_bilinear2d", nn.UpsamplingBilinear2d(size=(5, 3)), (1, 2, 3, 2))
+
     # The fused form of batch norm.
     bn = nn.BatchNorm2d(3)
     for k, p in enumerate(bn.parameters()):
@@ -256,12 +287,7 @@ def model_cases(out):
             return
         for key, sizes in names.items():
             out[f"{name}.shape.{key}"] = torch.tensor(list(sizes), dtype=torch.int64)
-        for k, p in enumerate(model.parameters()):
-            if p.dim() > 1:
-                p.data = fill(p.shape, k + 10, (6 / (p.numel() // p.shape[0])) ** 0.5)
-            else:  # biases, and the weights of batch norms around 1
-                is_weight = [key for key, q in model.named_parameters() if q is p][0].endswith("weight")
-                p.data = fill(p.shape, k + 10, 0.25, 1 if is_weight else 0)
+        golden.fill_parameters(model)
         model.train()
         x = fill(shape, 0, 2)
         logits = model(x)

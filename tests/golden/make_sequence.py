@@ -106,6 +106,11 @@ causal_padding = torch.zeros((3, 5), dtype=torch.bool)
 causal_padding[1, 3:] = True
 attention("causal_padding", nn.MultiheadAttention(4, 2, **first), [(3, 5, 4)], attn_mask=causal, is_causal=True,
           key_padding_mask=causal_padding)
+attention("other_sizes", nn.MultiheadAttention(4, 2, kdim=3, vdim=5), [(5, 2, 4), (6, 2, 3), (6, 2, 5)], key_padding_mask=chosen((2, 6), 66))
+attention("extra_keys", nn.MultiheadAttention(4, 2, add_bias_kv=True, add_zero_attn=True, **first), [(3, 5, 4)], attn_mask=causal,
+          is_causal=True, key_padding_mask=causal_padding)
+attention("bias_kv", nn.MultiheadAttention(4, 2, add_bias_kv=True, bias=False, kdim=3), [(5, 4), (6, 3), (6, 4)])
+attention("zero_attn", nn.MultiheadAttention(4, 2, add_zero_attn=True), [(4, 2, 4)], attn_mask=fill((4, 4), 61))
 attention("dropped", nn.MultiheadAttention(4, 2, dropout=1.0), [(5, 3, 4)])
 
 
@@ -128,20 +133,71 @@ transformer("encoder", nn.TransformerEncoder(layer(4, 2, 5, dropout=0.0, batch_f
 transformer("encoder_plain", nn.TransformerEncoder(layer(4, 4, 6, dropout=0.0), 3), (5, 2, 4))
 
 
-def recurrent(name, make, shape, states=None, train=True, **options):
-    """make: nn.LSTM or nn.GRU; states: their shape, if they are given."""
-    kind = make.__name__.lower()
-    module = make(4, 3, **options).train(train)
-    count = (2 if kind == "lstm" else 1) if states else 0
+decoder_layer = nn.TransformerDecoderLayer
+mask_of_memory, memory_padding = chosen((5, 4), 63), torch.zeros((3, 4), dtype=torch.bool)
+mask_of_memory[:, 0] = False  # so that each element sees some of the memory
+memory_padding[2, 2:] = True
+
+
+def decoder(name, module, shapes, train=True, **masks):
+    module.train(train)
+    record(f"transformer.{name}", shapes, lambda x, memory: [module(x, memory, **masks)], module)
+
+
+decoder("decoder_post", decoder_layer(4, 2, 5, dropout=0.0), [(5, 3, 4), (4, 3, 4)])
+decoder("decoder_pre", decoder_layer(4, 2, 5, dropout=0.0, activation="gelu", batch_first=True, norm_first=True, layer_norm_eps=1e-3),
+        [(3, 5, 4), (3, 4, 4)], tgt_mask=causal, tgt_is_causal=True, memory_mask=mask_of_memory)
+decoder("decoder_padding", decoder_layer(4, 2, 5, dropout=0.5, batch_first=True, bias=False), [(3, 5, 4), (3, 4, 4)], train=False,
+        tgt_mask=fill((5, 5), 61), tgt_key_padding_mask=causal_padding, memory_key_padding_mask=memory_padding,
+        memory_mask=fill((6, 5, 4), 64))
+decoder("decoder_unbatched", decoder_layer(4, 2, 5, dropout=0.0), [(5, 4), (4, 4)])
+decoder("decoder", nn.TransformerDecoder(decoder_layer(4, 2, 5, dropout=0.0, batch_first=True), 2, norm=nn.LayerNorm(4)),
+        [(3, 5, 4), (3, 4, 4)], tgt_mask=causal, tgt_is_causal=True)
+small = {"num_encoder_layers": 1, "num_decoder_layers": 1, "dim_feedforward": 3, "dropout": 0.0}
+decoder("both", nn.Transformer(4, 2, batch_first=True, **small), [(3, 4, 4), (3, 5, 4)], src_mask=chosen((4, 4), 65) & ~torch.eye(4).bool(),
+        tgt_mask=causal, memory_mask=mask_of_memory, src_key_padding_mask=torch.where(memory_padding, -torch.inf, 0.0),
+        tgt_key_padding_mask=torch.where(causal_padding, -torch.inf, 0.0), memory_key_padding_mask=memory_padding, tgt_is_causal=True)
+decoder("both_pre", nn.Transformer(4, 2, norm_first=True, activation="gelu", bias=False, **small), [(4, 3, 4), (5, 3, 4)])
+
+
+def cell(name, make, shape, states, **options):
+    """make: nn.RNNCell, nn.LSTMCell or nn.GRUCell; states: their shape, or None."""
+    module, kind = make(4, 3, **options), make.__name__.lower()
+    count = (2 if kind == "lstmcell" else 1) if states else 0
 
     def run(x, *given):
-        given = None if not given else given if kind == "lstm" else given[0]
-        y, last = module(x, given)
-        return [y, *last] if kind == "lstm" else [y, last]
+        after = module(x, None if not given else given if kind == "lstmcell" else given[0])
+        return list(after) if kind == "lstmcell" else [after]
     record(f"{kind}.{name}", [shape] + [states] * count, run, module)
 
 
-for make in (nn.LSTM, nn.GRU):
+for make in (nn.RNNCell, nn.LSTMCell, nn.GRUCell):
+    cell("plain", make, (2, 4), (2, 3))
+    cell("unbatched", make, (4,), (3,), bias=False)
+    cell("no_state", make, (2, 4), None)
+cell("relu", nn.RNNCell, (2, 4), (2, 3), nonlinearity="relu")
+
+
+def recurrent(name, make, shape, states=None, train=True, lengths=None, **options):
+    """make: nn.RNN, nn.LSTM or nn.GRU; states: the shape of h, if they are given; lengths: of packed sequences."""
+    kind = make.__name__.lower()
+    module = make(4, 3, **options).train(train)
+    count = (2 if kind == "lstm" else 1) if states else 0
+    cells = [states[:-1] + (3,)] if states and kind == "lstm" else []
+    first = options.get("batch_first", False)
+
+    def run(x, *given):
+        given = None if not given else given if kind == "lstm" else given[0]
+        if lengths:
+            x = nn.utils.rnn.pack_padded_sequence(x, torch.tensor(lengths), batch_first=first, enforce_sorted=False)
+        y, last = module(x, given)
+        if lengths:
+            y = nn.utils.rnn.pad_packed_sequence(y, batch_first=first, total_length=shape[1 if first else 0])[0]
+        return [y, *last] if kind == "lstm" else [y, last]
+    record(f"{kind}.{name}", [shape] + [states] * min(count, 1) + cells, run, module)
+
+
+for make in (nn.LSTM, nn.GRU, nn.RNN):
     recurrent("plain", make, (5, 2, 4))
     recurrent("states", make, (5, 2, 4), (1, 2, 3))
     recurrent("no_bias", make, (3, 2, 4), bias=False)
@@ -151,5 +207,10 @@ for make in (nn.LSTM, nn.GRU):
     recurrent("unbatched", make, (4, 4), (2, 3), bidirectional=True, batch_first=True)
     recurrent("dropped", make, (3, 2, 4), num_layers=2, dropout=1.0)
     recurrent("evaluated", make, (3, 2, 4), train=False, num_layers=2, dropout=0.5)
+    recurrent("lengths", make, (4, 3, 4), (1, 3, 3), lengths=[2, 4, 1])
+    recurrent("lengths_both_ways", make, (3, 5, 4), (4, 3, 3), lengths=[3, 1, 4], num_layers=2, bidirectional=True, batch_first=True)
+recurrent("relu", nn.RNN, (3, 2, 4), num_layers=2, nonlinearity="relu")
+recurrent("projected", nn.LSTM, (3, 2, 4), (4, 2, 2), num_layers=2, bidirectional=True, proj_size=2)
+recurrent("projected_lengths", nn.LSTM, (3, 2, 4), (2, 2, 1), lengths=[1, 3], num_layers=2, proj_size=1, batch_first=False)
 
 golden.write("sequence.txt", tensors)

@@ -1,5 +1,5 @@
 // The names of functions, types and variables in PyTorch's tutorials. A program may define all of
-// them next to the names that docs/guide.md imports.
+// them next to the names that docs/guide/README.md imports.
 
 #include <rondo/rondo.h>
 

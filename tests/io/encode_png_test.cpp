@@ -4,6 +4,7 @@
 
 #include "data/image.h"
 #include "support/errors.h"
+#include "support/files.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 
@@ -30,10 +31,15 @@ TEST(EncodePng, LibpngReadsWhatWasWritten) {
 
 TEST(EncodePng, FlatPicturesAreSmall) {
   EXPECT_LT(encode_png(zeros({3, 100, 100}, {.dtype = u8})).size(), 300U);
+  const test::TemporaryFolder folder;
+  write_png(zeros({3, 4, 4}, {.dtype = u8}), folder / "x.png");
+  EXPECT_EQ(test::read_file(folder / "x.png"), encode_png(zeros({3, 4, 4}, {.dtype = u8})));
 }
 
 TEST(EncodePng, OnlyPicturesOfBytesAreWritten) {
   EXPECT_ERROR(encode_png(zeros({3, 4, 4})), DTypeError, "the image is f32");
+  EXPECT_ERROR(write_png(zeros({3, 4, 4}, {.dtype = u8}), "/nowhere/x.png"), IoError,
+               "/nowhere/x.png");
   EXPECT_ERROR(encode_png(zeros({2, 4, 4}, {.dtype = u8})), ShapeError, "[2, 4, 4]");
   EXPECT_ERROR(encode_png(zeros({4, 4}, {.dtype = u8})), ShapeError, "(1, H, W) or (3, H, W)");
   EXPECT_ERROR(encode_png(zeros({3, 0, 4}, {.dtype = u8})), ShapeError, "[3, 0, 4]");

@@ -16,6 +16,7 @@ namespace rondo {
 namespace {
 
 using io::read_weights;
+using test::identical;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -157,6 +158,31 @@ TEST_F(Weights, AnIndexThatIsWrongIsOneError) {
   EXPECT_THAT(said(std::string("{\"weight_map\": {}}\0", 19)), HasSubstr("a NUL at byte 18"));
   EXPECT_EQ(said("{\"weight_map\": {}, \"other\": [[{\"weight_map\": {\"w\": 1}}], 1.5, null]}"),
             "");
+}
+
+TEST_F(Weights, AreWrittenInSeveralParts) {
+  const nn::StateDict tensors = {{"a", arange(4).to(f32)},  // 16 bytes
+                                 {"b", ones({2})},
+                                 {"c", ones({9})},  // larger than a part
+                                 {"d", zeros({0})},
+                                 {"e", full({2, 2}, 3.0)}};
+  const std::string index = (folder_ / "model.safetensors.index.json").string();
+  io::save_weights_sharded(index, tensors, 24);
+  EXPECT_EQ(folder_.count(), 4);
+  EXPECT_EQ(io::load_weights(folder_ / "model-00001-of-00003.safetensors").size(), 2u);
+  EXPECT_EQ(io::load_weights(folder_ / "model-00002-of-00003.safetensors").size(), 1u);
+  const io::WeightsFile file = read_weights(index);
+  EXPECT_EQ(file.metadata.at("total_size"), "76");
+  ASSERT_EQ(file.tensors.size(), tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_EQ(file.tensors[i].name, tensors[i].name);
+    EXPECT_TRUE(identical(file.tensors[i].tensor, tensors[i].tensor));
+  }
+  EXPECT_ERROR(io::save_weights_sharded(folder_ / "m.safetensors", tensors, 24), IoError,
+               "m.safetensors: the index of a sharded file ends with .safetensors.index.json");
+  EXPECT_ERROR(io::save_weights_sharded(index, {{"w", ones({9})}, {"w", ones({9})}}, 24), IoError,
+               "two tensors have the name \"w\"");
+  EXPECT_ERROR(io::save_weights_sharded(index, tensors, 0), Error, "max_shard_size is 0");
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ TEST(MpiDdp, ConvnetEqualsOneProcessF64) {
   test::check_equals_one_process<test::TinyConvnet>(world(), {3, 8, 8}, f64, 1e-12, small);
 }
 TEST(MpiDdp, Overlap) { test::check_overlap(world()); }
+TEST(MpiDdp, AnyForward) { test::check_any_forward(world()); }
 TEST(MpiDdp, NoSync) { test::check_no_sync(world()); }
 TEST(MpiDdp, Aliasing) { test::check_aliasing(world()); }
 TEST(MpiDdp, Flags) { test::check_losses(world()); }

@@ -61,6 +61,29 @@ TEST(MultiheadAttention, AgreesWithPyTorch) {
   expect_attention("cross", MultiheadAttention(4, 4), {{5, 3, 4}, {7, 3, 4}, {7, 3, 4}});
 }
 
+TEST(MultiheadAttention, HasPyTorchsOtherOptions) {
+  expect_attention("other_sizes", MultiheadAttention(4, 2, {.kdim = 3, .vdim = 5}),
+                   {{5, 2, 4}, {6, 2, 3}, {6, 2, 5}}, {.key_padding_mask = chosen({2, 6}, 66)});
+  expect_attention(
+      "extra_keys",
+      MultiheadAttention(4, 2, {.add_bias_kv = true, .add_zero_attn = true, .batch_first = true}),
+      {{3, 5, 4}}, {.key_padding_mask = padded({3, 5}, {{1, 3}}), .is_causal = true});
+  expect_attention("bias_kv",
+                   MultiheadAttention(4, 2, {.bias = false, .add_bias_kv = true, .kdim = 3}),
+                   {{5, 4}, {6, 3}, {6, 4}});
+  expect_attention("zero_attn", MultiheadAttention(4, 2, {.add_zero_attn = true}), {{4, 2, 4}},
+                   {.attn_mask = fill({4, 4}, 61)});
+  MultiheadAttention attention(4, 2, {.add_bias_kv = true, .kdim = 3});
+  EXPECT_EQ(
+      parameter_names(attention),
+      (std::vector<std::string>{"q_proj_weight[4, 4]", "k_proj_weight[4, 3]", "v_proj_weight[4, 4]",
+                                "in_proj_bias[12]", "bias_k[1, 1, 4]", "bias_v[1, 1, 4]",
+                                "out_proj.weight[4, 4]", "out_proj.bias[4]"}));
+  EXPECT_ERROR(attention(zeros({2, 4}), zeros({2, 4}), zeros({2, 4})), ShapeError,
+               "are not all (L, N, 4) or (L, 4), with kdim and vdim features");
+  EXPECT_ERROR(MultiheadAttention(4, 2, {.vdim = -1}), ShapeError, "kdim 0 and vdim -1");
+}
+
 TEST(MultiheadAttention, MasksAgreeWithPyTorch) {
   expect_attention("unbatched", MultiheadAttention(4, 4, first), {{5, 4}, {7, 4}},
                    {.key_padding_mask = chosen({7}, 60)});

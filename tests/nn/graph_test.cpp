@@ -27,7 +27,7 @@ TEST(Trace, HoldsWhatItTakesToRunAgain) {
   EXPECT_TRUE(model[1].parameters()[0].requires_grad());
 
   const auto named = [&](std::int64_t i) { return found.nodes[static_cast<std::size_t>(i)]; };
-  const nn::GraphNode norm = named(found.output.node);
+  const nn::GraphNode norm = named(found.outputs[0].second.node);
   EXPECT_EQ(norm.name, "1.batch_norm_inference");
   EXPECT_EQ(norm.scope, "1");
   EXPECT_EQ(norm.dtypes, std::vector<DType>{f32});
@@ -48,7 +48,7 @@ TEST(Trace, OfTheIdentityIsTheInput) {
   const nn::Trace found = nn::trace(model, zeros({2}));
   ASSERT_EQ(found.nodes.size(), 1u);
   EXPECT_EQ(found.nodes[0].op, "input");
-  EXPECT_EQ(found.output.node, 0);
+  EXPECT_EQ(found.outputs[0].second.node, 0);
 }
 
 struct Halves : nn::Module {
@@ -73,8 +73,8 @@ TEST(Trace, OfWhatNoGradientFlowsToIsAConstant) {
   Detached model;
   const nn::Trace found = nn::trace(model, zeros({2}));
   EXPECT_TRUE(found.nodes.empty());
-  EXPECT_EQ(found.output.node, -1);
-  EXPECT_EQ(found.output.constant.to_vector(), (std::vector<float>{1, 1}));
+  EXPECT_EQ(found.outputs[0].second.node, -1);
+  EXPECT_EQ(found.outputs[0].second.constant.to_vector(), (std::vector<float>{1, 1}));
 }
 
 /// Uses a buffer, then writes to it.

@@ -11,7 +11,10 @@
 #include "nn/containers.h"
 #include "nn/conv1d.h"
 #include "nn/conv2d.h"
+#include "nn/conv3d.h"
+#include "nn/conv_transpose1d.h"
 #include "nn/conv_transpose2d.h"
+#include "nn/conv_transpose3d.h"
 #include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/flatten.h"
@@ -173,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(
                return AdaptiveAvgPool2d({3, 2});
              },
              {2, 2, 7, 5}},
-        Case{"upsample", [] { return Upsample(2); }, {1, 2, 3, 2}},
+        Case{"upsample", [] { return Upsample({.scale_factor = {2}}); }, {1, 2, 3, 2}},
         Case{"flatten", [] { return Flatten(); }, {2, 3, 2, 2}},
         Case{"batch_norm3d", [] { return BatchNorm3d(2); }, {3, 2, 2, 1, 2}},
         Case{"instance_norm1d", [] { return InstanceNorm1d(3); }, {2, 3, 4}},
@@ -213,6 +216,32 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"embedding_bag", [] { return EmbeddingBag(7, 3); }, {}},
         Case{"embedding_bag_max", [] { return EmbeddingBag(7, 3, {.mode = BagMode::max}); }, {}},
         Case{"embedding_bag_sum_padding", [] { return EmbeddingBag(7, 3, {.mode = BagMode::sum, .padding_idx = 1}); }, {}},
+        Case{"conv3d", [] { return Conv3d(2, 3, 2); }, {2, 2, 3, 4, 3}},
+        Case{"conv3d_options", [] { return Conv3d(4, 6, {3, 2, 1}, {.stride = {2, 1, 2}, .padding = {1, 0, 2}, .dilation = {1, 2, 3}, .groups = 2, .bias = false}); }, {1, 4, 5, 4, 3}},
+        Case{"conv3d_same", [] { return Conv3d(2, 2, {2, 3, 4}, {.same_padding = true}); }, {1, 2, 3, 3, 4}},
+        Case{"conv3d_circular", [] { return Conv3d(1, 2, 3, {.padding = {1, 0, 1}, .padding_mode = PadMode::circular}); }, {1, 1, 3, 3, 2}},
+        Case{"conv3d_unbatched", [] { return Conv3d(2, 2, 2, {.padding = 1}); }, {2, 2, 3, 2}},
+        Case{"conv1d_unbatched", [] { return Conv1d(2, 3, 2, {.padding = 1, .padding_mode = PadMode::reflect}); }, {2, 4}},
+        Case{"conv2d_unbatched", [] { return Conv2d(2, 3, 2); }, {2, 4, 3}},
+        Case{"conv_transpose1d", [] { return ConvTranspose1d(3, 4, 3); }, {2, 3, 5}},
+        Case{"conv_transpose1d_options", [] { return ConvTranspose1d(4, 6, 3, {.stride = 3, .padding = 2, .output_padding = 2, .groups = 2, .bias = false, .dilation = 2}); }, {2, 4, 4}},
+        Case{"conv_transpose2d_unbatched", [] { return ConvTranspose2d(2, 3, 2, {.stride = 2}); }, {2, 2, 3}},
+        Case{"conv_transpose3d", [] { return ConvTranspose3d(2, 3, 2); }, {2, 2, 3, 2, 3}},
+        Case{"conv_transpose3d_options", [] { return ConvTranspose3d(4, 2, {3, 2, 2}, {.stride = {2, 3, 1}, .padding = {1, 0, 2}, .output_padding = {1, 2, 0}, .groups = 2, .dilation = {1, 2, 3}}); }, {1, 4, 3, 2, 3}},
+        Case{"conv_transpose3d_long_end", [] { return ConvTranspose3d(1, 2, 2, {.output_padding = 2, .bias = false, .dilation = 3}); }, {1, 2, 1, 2}},
+        Case{"avg_pool2d_divisor", [] { return AvgPool2d(3, {.stride = 2, .padding = 1, .ceil_mode = true, .divisor_override = -5}); }, {1, 2, 6, 5}},
+        Case{"avg_pool3d_divisor", [] { return AvgPool3d(2, {.stride = {1, 2, 2}, .padding = {1, 0, 1}, .divisor_override = 3}); }, {1, 2, 3, 4, 3}},
+        Case{"lp_pool3d", [] { return LPPool3d(2, {2, 1, 2}, {.stride = 1}); }, {1, 2, 3, 2, 3}},
+        Case{"max_pool1d_unbatched", [] { return MaxPool1d(2); }, {2, 5}},
+        Case{"max_pool2d_unbatched", [] { return MaxPool2d(2); }, {2, 5, 4}},
+        Case{"max_pool3d_unbatched", [] { return MaxPool3d(2); }, {2, 3, 4, 5}},
+        Case{"avg_pool2d_unbatched", [] { return AvgPool2d(2); }, {2, 5, 4}},
+        Case{"adaptive_avg_pool2d_unbatched", [] { return AdaptiveAvgPool2d({3, 2}); }, {2, 5, 4}},
+        Case{"adaptive_max_pool2d_unbatched", [] { return AdaptiveMaxPool2d({3, 2}); }, {2, 5, 4}},
+        Case{"upsample_bilinear", [] { return Upsample({.scale_factor = {2.5, 2}, .mode = "bilinear"}); }, {1, 2, 3, 2}},
+        Case{"upsample_size", [] { return Upsample({.size = 5}); }, {1, 2, 3, 2}},
+        Case{"upsampling_nearest2d", [] { return UpsamplingNearest2d({.scale_factor = {3}}); }, {1, 2, 3, 2}},
+        Case{"upsampling_bilinear2d", [] { return UpsamplingBilinear2d({.size = {5, 3}}); }, {1, 2, 3, 2}},
         Case{"sequential",
              [] { return Sequential(Linear(4, 6), BatchNorm1d(6), GELU(), Linear(6, 2)); },
              {5, 4}}),
@@ -315,9 +344,33 @@ TEST(LayerDefaults, StartAsPyTorchs) {
   EXPECT_GT(back.weight.abs().max().item(), 0.98 * bound);
   EXPECT_LE(back.bias.abs().max().item(), bound);
   EXPECT_GT(back.bias.abs().max().item(), 0.8 * bound);
+  ConvTranspose3d deep(8, 64, 3, {.groups = 2});
+  bound = 1 / std::sqrt(32 * 27.0);
+  EXPECT_LE(deep.weight.abs().max().item(), bound);
+  EXPECT_GT(deep.weight.abs().max().item(), 0.98 * bound);
   Embedding embedding(5, 3, {.padding_idx = 2});
   EXPECT_EQ(embedding.weight[2].abs().sum().item(), 0);
   EXPECT_TRUE(linear.weight.requires_grad() && embedding.weight.requires_grad());
+}
+
+TEST(ConvTranspose, ReachesTheOutputSizeItIsAskedFor) {
+  ConvTranspose2d conv(2, 3, 3, {.stride = {2, 3}, .padding = 1});
+  const Tensor x = fill({1, 2, 4, 3}, 0).to(f32);
+  EXPECT_EQ(conv(x).shape(), (Dims{1, 3, 7, 7}));
+  const Tensor y = conv(x, {8, 9});
+  EXPECT_EQ(y.shape(), (Dims{1, 3, 8, 9}));
+  EXPECT_TRUE(identical(conv(x, {1, 3, 8, 9}), y));
+  EXPECT_TRUE(identical(conv(x[0], {8, 9}), y[0]));
+  ConvTranspose2d padded = conv;
+  padded.options.output_padding = {1, 2};
+  EXPECT_TRUE(identical(padded(x), y));
+  EXPECT_EQ(ConvTranspose1d(2, 3, 3, {.stride = 2})(zeros({2, 4}), {10}).shape(), (Dims{3, 10}));
+  EXPECT_EQ(ConvTranspose3d(1, 1, 2, {.stride = 2})(zeros({1, 1, 1, 1, 1}), {3, 2, 3}).shape(),
+            (Dims{1, 1, 3, 2, 3}));
+  EXPECT_ERROR(conv(x, {9, 9}), ShapeError,
+               "ConvTranspose2d: output size [9, 9], but dimension 0 can have from 7 to 8 elements "
+               "for input [1, 2, 4, 3]");
+  EXPECT_ERROR(conv(x, {8}), ShapeError, "output size [8] has neither 2 nor 4 numbers");
 }
 
 TEST(LayerErrors, NameTheArguments) {
@@ -328,15 +381,25 @@ TEST(LayerErrors, NameTheArguments) {
   EXPECT_THROW(Conv1d(3, 4, 3, {.groups = 2}), ShapeError);
   EXPECT_THROW(Conv1d(3, 4, 0), ShapeError);
   EXPECT_THROW(Conv1d(3, 4, 3, {.dilation = 0}), ShapeError);
-  EXPECT_ERROR(Conv1d(3, 4, 3)(zeros({3, 8})), ShapeError, "Conv1d: input [3, 8] is not (N, 3, L)");
+  EXPECT_ERROR(Conv1d(3, 4, 3)(zeros({2, 4, 8})), ShapeError,
+               "Conv1d: input [2, 4, 8] is neither (N, 3, L) nor (3, L)");
+  EXPECT_ERROR(Conv3d(4, 4, {1, 0, 2}), ShapeError, "Conv3d: kernel size [1, 0, 2]");
+  EXPECT_ERROR(Conv3d(3, 4, 2)(zeros({3, 5, 5})), ShapeError,
+               "Conv3d: input [3, 5, 5] is neither (N, 3, D, H, W) nor (3, D, H, W)");
+  EXPECT_ERROR(Conv3d(3, 4, 2)(zeros({1, 3, 1, 5, 5})), ShapeError,
+               "conv3d: the kernel of weight [4, 3, 2, 2, 2] is larger than the padded input");
+  EXPECT_ERROR(ConvTranspose3d(4, 4, 3, {.stride = 2, .output_padding = {0, 1, 2}}), ShapeError,
+               "ConvTranspose3d: output padding [0, 1, 2] must be smaller than stride or dilation");
+  EXPECT_ERROR(ConvTranspose1d(4, 4, 3, {.padding = 3})(zeros({4, 2})), ShapeError,
+               "give an empty output [-2]");
   EXPECT_THROW(Conv1d(3, 4, 3)(zeros({2, 3, 2})), ShapeError);  // shorter than the kernel
   EXPECT_THROW(ConvTranspose2d(4, 3, 3, {.groups = 2}), ShapeError);
   EXPECT_THROW(ConvTranspose2d(4, 4, {3, 0}), ShapeError);
   EXPECT_THROW(ConvTranspose2d(4, 4, 3, {.padding = -1}), ShapeError);
   EXPECT_ERROR(ConvTranspose2d(4, 4, 3, {.stride = 2, .output_padding = 2}), ShapeError,
-               "output padding 2 x 2 must be smaller than stride or dilation");
+               "output padding [2, 2] must be smaller than stride or dilation");
   EXPECT_ERROR(ConvTranspose2d(4, 4, 3)(zeros({2, 3, 5, 5})), ShapeError,
-               "ConvTranspose2d: input [2, 3, 5, 5] is not (N, 4, H, W)");
+               "ConvTranspose2d: input [2, 3, 5, 5] is neither (N, 4, H, W) nor (4, H, W)");
   EXPECT_ERROR(ConvTranspose2d(4, 4, 3, {.padding = 2})(zeros({2, 4, 1, 5})), ShapeError,
                "give an empty output");
   EXPECT_THROW(Linear(-1, 3), ShapeError);
@@ -346,7 +409,8 @@ TEST(LayerErrors, NameTheArguments) {
   EXPECT_THROW(Embedding(4, 3, {.padding_idx = 4}), ShapeError);
   EXPECT_THROW(Dropout(1.5), Error);
   EXPECT_THROW(Dropout(-0.1), Error);
-  EXPECT_THROW(Upsample(0), ShapeError);
+  EXPECT_ERROR(Upsample({}), Error, "Upsample: expected either size or scale_factor");
+  EXPECT_THROW(Upsample({.scale_factor = {0}})(zeros({1, 1, 2, 2})), Error);
   EXPECT_THROW(BatchNorm2d(0), ShapeError);
   EXPECT_THROW(BatchNorm2d(3)(zeros({2, 3})), ShapeError);
   EXPECT_THROW(BatchNorm2d(3)(zeros({2, 4, 2, 2})), ShapeError);

@@ -389,9 +389,9 @@ TEST(StateDict, LooseLoadsWhatFitsAndReportsTheRest) {
   auto report =
       net.load_state_dict({{"scale", full({5}, 2)}, {"other", ones({1})}}, {.strict = false});
   EXPECT_EQ(net.scale[0].item(), 2);
-  EXPECT_THAT(report.unexpected, ElementsAre("other"));
-  EXPECT_EQ(report.missing.size(), 7u);
-  EXPECT_THAT(report.misshapen, IsEmpty());
+  EXPECT_THAT(report.unexpected_keys, ElementsAre("other"));
+  EXPECT_EQ(report.missing_keys.size(), 7u);
+  EXPECT_THAT(report.misshapen_keys, IsEmpty());
   EXPECT_THAT(error_of(net, {{"scale", full({6}, 3)}}, false), HasSubstr("scale ([6] for [5])"));
   EXPECT_EQ(net.scale[0].item(), 2);
 }

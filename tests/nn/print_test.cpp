@@ -8,18 +8,27 @@
 #include "autograd/ops/arithmetic.h"
 #include "nn/activation.h"
 #include "nn/batch_norm.h"
+#include "nn/bilinear.h"
 #include "nn/containers.h"
 #include "nn/conv1d.h"
 #include "nn/conv2d.h"
+#include "nn/conv3d.h"
+#include "nn/conv_transpose1d.h"
 #include "nn/conv_transpose2d.h"
+#include "nn/conv_transpose3d.h"
 #include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/flatten.h"
+#include "nn/fold.h"
+#include "nn/instance_norm.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/padding.h"
 #include "nn/pooling.h"
 #include "nn/recurrent.h"
+#include "nn/transformer_decoder.h"
 #include "support/golden.h"
+#include "tensor/creation.h"
 
 namespace rondo::nn {
 namespace {
@@ -54,6 +63,77 @@ TEST(Print, AsPyTorch) {
       GroupNorm(2, 4), RMSNorm(4), RMSNorm(4, {.eps = 1e-6}), Embedding(10, 3, {.padding_idx = 0}),
       LSTM(3, 4, {.num_layers = 2, .bidirectional = true}), GRU(3, 4, {.batch_first = true}));
   EXPECT_EQ(printed(lines), golden("lines"));
+}
+
+/// The texts of modules, one after another.
+template <class... M>
+std::string all_printed(const M&... modules) {
+  std::string text;
+  ((text += (text.empty() ? "" : "\n") + printed(modules)), ...);
+  return text;
+}
+
+TEST(Print, EachLayerAsPyTorch) {
+  const std::string convolutions =
+      all_printed(Conv3d(2, 4, 3, {.stride = {1, 2, 1}, .padding = 1}),
+                  Conv3d(2, 4, {1, 2, 3}, {.bias = false, .same_padding = true}),
+                  Conv3d(2, 4, 3, {.padding = {1, 0, 2}, .padding_mode = PadMode::circular}),
+                  ConvTranspose1d(2, 4, 3, {.stride = 2, .output_padding = 1}),
+                  ConvTranspose3d(2, 4, 3, {.groups = 2, .dilation = 2}));
+  const std::string activations =
+      all_printed(ReLU6(), RReLU(), ELU(), SELU(), CELU(0.5), GELU(), GELU(GeluApproximation::tanh),
+                  GLU(), SiLU(), Mish(), Sigmoid(), LogSigmoid(), Tanh(), Hardtanh(),
+                  Hardtanh(-2, 2.5), Hardsigmoid(), Hardswish(), Hardshrink(), Softshrink(0.25),
+                  Tanhshrink(), Threshold(0.1, 20), Threshold(-1e16, 1e-5), Softplus(), Softsign(),
+                  Softmax(1), Softmax2d(), Softmin(1), LogSoftmax(-1), PReLU(3), Dropout1d(),
+                  Dropout2d(0.2), Dropout3d(), AlphaDropout(), FeatureAlphaDropout());
+  const std::string pools = all_printed(
+      MaxPool1d(2), MaxPool1d(3, {.stride = 2, .padding = 1, .ceil_mode = true}), MaxPool3d(2),
+      MaxPool3d({1, 2, 3}, {.stride = 2}), AvgPool1d(2), AvgPool1d(3, {.stride = 2, .padding = 1}),
+      AvgPool2d({2, 3}), AvgPool3d(2), AvgPool3d({1, 2, 3}, {.padding = {0, 1, 1}}), LPPool1d(2, 3),
+      LPPool2d(2, 3, {.stride = 2, .ceil_mode = true}), LPPool2d(1.5, {2, 3}), LPPool3d(2, 3),
+      AdaptiveAvgPool1d(3), AdaptiveAvgPool2d({3, 1}), AdaptiveAvgPool3d({1, 2, 3}),
+      AdaptiveMaxPool1d(3), AdaptiveMaxPool2d({3, 2}), AdaptiveMaxPool3d(2), MaxUnpool1d(2),
+      MaxUnpool2d(2), MaxUnpool2d({2, 3}, {.stride = 2, .padding = 1}), MaxUnpool3d(2),
+      Upsample({.scale_factor = {2}}), Upsample({.size = {3, 4}}),
+      Upsample({.scale_factor = {2, 3.5}, .mode = "bilinear", .align_corners = true}),
+      UpsamplingNearest2d({.scale_factor = {2}}), UpsamplingBilinear2d({.size = 3}));
+  const std::string shapes = all_printed(
+      ZeroPad1d(2), ZeroPad2d({1, 2, 3, 4}), ZeroPad3d(1), ConstantPad1d(2, 3.5),
+      ConstantPad2d(2, 0), ConstantPad3d(1, 1e9), ReflectionPad1d(2), ReflectionPad2d(1),
+      ReflectionPad3d(1), ReplicationPad1d(1), ReplicationPad2d(2), ReplicationPad3d(1),
+      CircularPad1d(1), CircularPad2d(1), CircularPad3d(1), Unflatten(1, {2, 3}), Identity(),
+      PixelShuffle(2), PixelUnshuffle(2), ChannelShuffle(3), Unfold(2),
+      Unfold({2, 3}, {.dilation = 2, .padding = 1, .stride = {1, 2}}), Fold({4, 5}, {2, 3}),
+      Fold(4, 2));
+  const std::string others = all_printed(
+      InstanceNorm1d(3), InstanceNorm2d(3, {.affine = true}),
+      InstanceNorm3d(3, {.track_running_stats = true}), LocalResponseNorm(2),
+      LocalResponseNorm(2, {.alpha = 0.5, .k = 2}), BatchNorm3d(2), Bilinear(2, 3, 4),
+      Bilinear(2, 3, 4, {.bias = false}), EmbeddingBag(5, 3),
+      EmbeddingBag(5, 3, {.mode = BagMode::sum, .padding_idx = 1}),
+      EmbeddingBag(5, 3, {.mode = BagMode::max}), RNN(3, 4),
+      RNN(3, 4, {.num_layers = 2, .nonlinearity = RNNNonlinearity::relu}),
+      LSTM(3, 4, {.proj_size = 2}),
+      LSTM(3, 4,
+           {.num_layers = 2,
+            .bias = false,
+            .batch_first = true,
+            .dropout = 0.5,
+            .bidirectional = true}),
+      RNNCell(3, 4), RNNCell(3, 4, {.bias = false, .nonlinearity = RNNNonlinearity::relu}),
+      LSTMCell(3, 4), GRUCell(3, 4, {.bias = false}),
+      Transformer(4, 2, {.num_encoder_layers = 2, .num_decoder_layers = 1, .dim_feedforward = 5}));
+  const std::string containers =
+      all_printed(ModuleDict({{"a", Linear(2, 3)}, {"b", ReLU()}}), ModuleDict(), ModuleList(),
+                  Sequential(), ParameterList(), ParameterDict(),
+                  ParameterList({zeros({2, 3}), zeros({})}), ParameterList({zeros({3})}),
+                  ParameterDict({{"left", zeros({2, 3}, {.dtype = f64})}, {"right", zeros({1})}}),
+                  Sequential(ParameterList({zeros({2}), zeros({1})}),
+                             ModuleList(Linear(2, 2), Linear(2, 2), ReLU(), Linear(2, 2))));
+  EXPECT_EQ(convolutions + "\n" + activations + "\n" + pools + "\n" + shapes + "\n" + others +
+                "\n" + containers,
+            golden("layers"));
 }
 
 struct Halved : Module {

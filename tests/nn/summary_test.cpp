@@ -134,7 +134,7 @@ TEST(ForwardObserver, SeesInnermostFirstAndOnlyWhileItLives) {
   std::vector<Dims> seen;
   {
     const ForwardObserver observer(
-        [&](Module&, const Tensor&, const Tensor& y) { seen.push_back(y.shape()); });
+        [&](Module&, const Tensors&, const Tensors& y) { seen.push_back(y[0].shape()); });
     net(zeros({4, 2}));
   }
   net(zeros({5, 2}));

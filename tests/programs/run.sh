@@ -136,6 +136,21 @@ ranks) # the same world on 2 ranks, by rondo's ring and by MPI; averaging
   succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --all-reduce mpi --json mpi.json
   TERM=dumb succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1
   [ "$(grep -c 'left  loss' "$log")" -le 10 ] || fail "a log gets more than a line for each tenth of an epoch"
+  # Under a launcher the ranks may see a terminal where there is a file.
+  for progress in auto bar none; do
+    if command -v script >/dev/null; then
+      succeeds script -qec "TERM=xterm ${mpirun[*]} -np 2 ${resnet[*]} --epochs 1 --progress $progress" seen.txt
+    else
+      TERM=xterm succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --progress $progress
+      cp "$log" seen.txt
+    fi
+    rewritten=$(grep -c $'\r.*left  loss.*\r' seen.txt) lines=$(grep -c 'left  loss' seen.txt)
+    case $progress in
+    auto) [ "$rewritten" = 0 ] && [ "$lines" -ge 1 ] && [ "$lines" -le 10 ] ;;
+    bar) [ "$rewritten" -ge 1 ] ;;
+    none) [ "$lines" = 0 ] ;;
+    esac || fail "--progress $progress shows $lines lines, of which $rewritten are rewritten"
+  done
   [ "$(field param_hash ring.json)" = "$(field param_hash mpi.json)" ] || fail "two ranks add in one order only"
   succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --sync average --average-every 3 --json average.json
   succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --trace trace.json
@@ -387,6 +402,33 @@ report) # --report: the page of a real run, as a browser renders it
     --dump-dom "file://$work/strict.html" >dom.html 2>"$log" || fail "chromium"
   ! grep -q CONSOLE "$log" || fail "the page asks for something that is not in it"
   ;;
+ports) # the programs of PyTorch's examples: each learns from little data
+  # falls NAME FLAGS…: the loss of its last line is below that of the first.
+  falls() {
+    succeeds "$bin/ports/$1" "${@:2}"
+    sed -n 's/^\(epoch\|step\) [0-9/]*: loss [a-z ]*\([0-9.]*\).*/\2/p' "$log" >losses
+    [ "$(wc -l <losses)" -ge 2 ] && awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < first) }' losses ||
+      fail "$1: the loss does not fall"
+  }
+  export OMP_NUM_THREADS=1
+  images=(--dataset fashion_mnist --limit 256)
+  falls mnist "${images[@]}" --epochs 2
+  falls vae "${images[@]}" --epochs 2 --samples vae.png
+  falls dcgan "${images[@]}" --epochs 2 --width 8 --samples gan.png
+  [ -s vae.png ] && [ -s gan.png ] || fail "no images were drawn"
+  falls super_resolution "${images[@]}" --limit 128 --batch 32 --epochs 2
+  falls siamese_network "${images[@]}" --epochs 2
+  for _ in $(seq 60); do echo "the quick brown fox jumps over the lazy dog"; done >fox.txt
+  falls word_language_model --data fox.txt --epochs 4 --width 32 --layers 1 --batch 8 --window 16 --words 12 --tied
+  falls time_sequence_prediction --steps 2 --waves 4 --length 40 --future 20
+  falls gcn --epochs 60
+  succeeds "$bin/ports/regression"
+  grep -q '^loss 0.000' "$log" || fail "regression does not find the polynomial"
+  succeeds "$bin/ports/reinforce" --episodes 60 --every 20
+  grep -q '^episode 60: ' "$log" || fail "reinforce prints no episode"
+  fails_saying "--known 9 must be less than --nodes 9" "$bin/ports/gcn" --known 9 --nodes 9
+  fails_saying "--data: name a text file" "$bin/ports/word_language_model"
+  ;;
 errors) # bad input: one sentence, a status, no hang, no partial files
   fails_saying "resnet21" "$bin/cifar_resnet" --model resnet21
   fails_saying "--nosuch" "$bin/cifar_resnet" --nosuch 1
@@ -526,6 +568,14 @@ lessons) # the examples that explain: they succeed and print what they promise
   cmp gpt.1 gpt.2 || fail "08_gpt: two ranks learn otherwise than one"
   fails_saying "--batch 9 is not divisible by the 2 ranks" "${mpirun[@]}" -np 2 "$bin/08_gpt" --data fox.txt --batch 9
   fails_saying "--data: name a text file" "$bin/08_gpt"
+  # Adapters learn another text, are a few tensors in a file of their own, and disappear in the weights.
+  for _ in $(seq 60); do echo "pack my box with five dozen liquor jugs"; done >jugs.txt
+  succeeds "$bin/09_lora" --data fox.txt --adapt jugs.txt --steps 60
+  grep -q '^LoRA of rank 4 trains [0-9]* of [0-9]* parameters$' "$log" || fail "09_lora does not count"
+  grep -q '^16 tensors saved to lora.safetensors$' "$log" || fail "09_lora saves otherwise"
+  awk '/^trained on --data/ { before = $7 + 0 } /^trained on --adapt/ { after = $5 + 0 } /^merged/ { merged = $5 + 0 }
+       END { exit !(after > 0 && after < before / 2 && merged - after < 0.002 && after - merged < 0.002) }' "$log" || fail "09_lora: the adapters have not learned, or are lost when merged"
+  fails_saying "--data and --adapt: name two text files" "$bin/09_lora"
   if [ -n "${RONDO_DATA:-}" ]; then # the loop on two ranks: it learns, and refuses a batch that cannot be shared out
     succeeds "${mpirun[@]}" -np 2 "$bin/02_resnet" --epochs 2 --limit 2000
     awk '/^epoch [12]\/2: loss/ { loss[++n] = $4 + 0 } END { exit !(n == 2 && loss[2] < loss[1] && loss[1] > 0) }' "$log" ||
@@ -553,6 +603,7 @@ lessons) # the examples that explain: they succeed and print what they promise
   echo short >short.txt
   fails_saying "6 characters are too few for windows of 64" "$bin/05_text" --text short.txt
   fails_saying "--data: 6 characters are too few for windows of 65" "$bin/08_gpt" --data short.txt
+  fails_saying "short.txt: 6 bytes are too few for windows of 33" "$bin/09_lora" --data short.txt --adapt short.txt
   ;;
 gpu) # every program with --device cuda
   succeeds "$(on_gpu 01_autograd)" --device cuda

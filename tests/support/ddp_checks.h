@@ -17,6 +17,7 @@
 #include "nn/conv2d.h"
 #include "nn/linear.h"
 #include "optim/sgd.h"
+#include "support/any_forward.h"
 #include "tensor/creation.h"
 
 namespace rondo::test {
@@ -381,6 +382,38 @@ inline void check_different_models(std::shared_ptr<dist::Communicator> comm) {
   EXPECT_EQ(failure_of([&] { dist::DistributedDataParallel ddp(model, comm); }),
             "rank 1 has another model than rank 0: parameter fc1.weight f32[32, 20] with strides "
             "[20, 1] where rank 0 has parameter fc1.weight f32[33, 20] with strides [20, 1]");
+}
+
+/// A model with two inputs and three results: the gradients are the means over the ranks.
+inline void check_any_forward(const std::shared_ptr<dist::Communicator>& comm) {
+  Detector model, alone;
+  set_weights(model, 5);
+  set_weights(alone, 5);
+  const auto loss_on = [](auto& net, int rank) {
+    Generator generator(70 + static_cast<std::uint64_t>(rank));
+    const Tensor x = randn({4, 6}, {}, generator), mask = randn({4, 6}, {}, generator);
+    return loss_of(rank % 2 == 0 ? net(x, mask) : net(x));
+  };
+  dist::DDP ddp(model, comm);
+  loss_on(ddp, comm->rank()).backward();
+  const int ranks = comm->world_size();
+  for (int rank = 0; rank < ranks; ++rank) (loss_on(alone, rank) / ranks).backward();
+  const auto got = ddp.parameters(), want = alone.parameters();
+  for (std::size_t i = 0; i < want.size(); ++i)
+    for (std::int64_t k = 0; k < want[i].numel(); ++k)
+      EXPECT_NEAR(got[i].grad().to_vector()[static_cast<std::size_t>(k)],
+                  want[i].grad().to_vector()[static_cast<std::size_t>(k)], 1e-5);
+
+  // The wrapper has the model's functions, with the model's names.
+  EXPECT_EQ(&ddp.module(), &model);
+  EXPECT_EQ(ddp.state_dict().keys(), model.state_dict().keys());
+  EXPECT_EQ(ddp.named_parameters()[0].name, "body.weight");
+  ddp.load_state_dict(alone.state_dict());
+  EXPECT_FALSE(ddp.eval().is_training());
+  EXPECT_FALSE(model.body.is_training());
+  EXPECT_TRUE(ddp.train().is_training());
+  ddp.zero_grad();
+  EXPECT_FALSE(model.body.weight.grad().defined());
 }
 
 }  // namespace rondo::test

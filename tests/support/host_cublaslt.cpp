@@ -176,6 +176,7 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void*, 
   std::memset(workspace, 0xff, workspace_wanted);
   const cublasLtEpilogue_t epilogue = of(desc).epilogue;
   if (adds_bias(epilogue) != (of(desc).bias != nullptr)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (reinterpret_cast<std::uintptr_t>(of(desc).bias) % 16 != 0) return CUBLAS_STATUS_INVALID_VALUE;
   if (epilogue != CUBLASLT_EPILOGUE_DEFAULT && of(ld).type == CUDA_R_64F)
     return CUBLAS_STATUS_NOT_SUPPORTED;
   switch (of(ld).type) {

@@ -11,8 +11,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tensor/cuda/stream.h"
@@ -57,7 +59,9 @@ using Lock = std::unique_lock<std::recursive_mutex>;
 
 thread_local int current_device = 0;
 std::size_t memory_of_gpu = std::size_t{1} << 40;
+thread_local cudaError_t pending = cudaSuccess;
 std::map<void*, std::size_t> allocations;
+std::set<std::pair<int, int>> peers;  // (a, b): GPU a reaches the memory of GPU b
 std::size_t allocated = 0;
 
 std::array<HostStream, host_gpus>& defaults() {
@@ -140,10 +144,17 @@ cudaError_t get_pci_bus_id(char* id, int length, int device) {
   std::snprintf(id, static_cast<std::size_t>(length), "0000:%02d:00.0", device);
   return cudaSuccess;
 }
+/// Memory whose every float is NaN.
+void* fresh(std::size_t bytes) {
+  void* data = nullptr;
+  if (posix_memalign(&data, 512, bytes) != 0) throw std::bad_alloc();
+  std::memset(data, 0xFF, bytes);
+  return data;
+}
 cudaError_t host_malloc(void** data, std::size_t bytes) {
   Lock lock(mutex());
   if (allocated + bytes > memory_of_gpu) return cudaErrorMemoryAllocation;
-  *data = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
+  *data = fresh(bytes);
   allocations[*data] = bytes;
   allocated += bytes;
   return cudaSuccess;
@@ -156,7 +167,7 @@ cudaError_t host_free(void* data) {
   return cudaSuccess;
 }
 cudaError_t host_alloc(void** data, std::size_t bytes, unsigned) {
-  *data = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
+  *data = fresh(bytes);
   return cudaSuccess;
 }
 cudaError_t free_host(void* data) {
@@ -180,6 +191,18 @@ cudaError_t memcpy_async(void* to, const void* from, std::size_t bytes, cudaMemc
 cudaError_t memcpy_peer_async(void* to, int, const void* from, int, std::size_t bytes,
                               cudaStream_t stream) {
   return memcpy_async(to, from, bytes, cudaMemcpyDefault, stream);
+}
+
+// The GPUs are joined in pairs: 0 and 1, 2 and 3.
+cudaError_t device_can_access_peer(int* can, int device, int peer) {
+  *can = device / 2 == peer / 2;
+  return cudaSuccess;
+}
+cudaError_t device_enable_peer_access(int peer, unsigned) {
+  Lock lock(mutex());
+  if (current_device / 2 != peer / 2) return cudaErrorPeerAccessUnsupported;
+  return peers.emplace(current_device, peer).second ? cudaSuccess
+                                                    : cudaErrorPeerAccessAlreadyEnabled;
 }
 
 // ---- streams ----
@@ -353,43 +376,58 @@ cudaError_t graph_destroy(cudaGraph_t graph) {
   delete reinterpret_cast<Graph*>(graph);
   return cudaSuccess;
 }
-cudaError_t get_last_error() { return cudaSuccess; }
+cudaError_t get_last_error() { return std::exchange(pending, cudaSuccess); }
+
+/// A function of the runtime, whose errors (among them cudaErrorNotReady) stay pending until
+/// get_last_error.
+template <auto function>
+struct Remembering;
+template <class... Args, cudaError_t (*function)(Args...)>
+struct Remembering<function> {
+  static cudaError_t call(Args... args) {
+    const cudaError_t status = function(args...);
+    if (status != cudaSuccess) pending = status;
+    return status;
+  }
+};
 
 }  // namespace
 
 const cuda::Cudart& host_cudart() {
   static constexpr cuda::Cudart table{
-      .get_device_count = get_device_count,
-      .get_device = get_device,
-      .set_device = set_device,
-      .device_synchronize = device_synchronize,
-      .get_device_properties = get_device_properties,
-      .driver_get_version = driver_get_version,
-      .get_pci_bus_id = get_pci_bus_id,
-      .malloc = host_malloc,
-      .free = host_free,
-      .host_alloc = host_alloc,
-      .free_host = free_host,
-      .mem_get_info = mem_get_info,
-      .memcpy_async = memcpy_async,
-      .memcpy_peer_async = memcpy_peer_async,
-      .get_stream_priority_range = get_stream_priority_range,
-      .stream_create_with_priority = stream_create,
-      .stream_query = stream_query,
-      .stream_synchronize = stream_synchronize,
-      .stream_wait_event = stream_wait_event,
-      .event_create_with_flags = event_create,
-      .event_destroy = event_destroy,
-      .event_record = event_record,
-      .event_query = event_query,
-      .event_synchronize = event_synchronize,
-      .event_elapsed_time = event_elapsed_time,
-      .stream_begin_capture = begin_capture,
-      .stream_end_capture = end_capture,
-      .graph_instantiate = graph_instantiate,
-      .graph_launch = graph_launch,
-      .graph_exec_destroy = graph_exec_destroy,
-      .graph_destroy = graph_destroy,
+      .get_device_count = Remembering<get_device_count>::call,
+      .get_device = Remembering<get_device>::call,
+      .set_device = Remembering<set_device>::call,
+      .device_synchronize = Remembering<device_synchronize>::call,
+      .get_device_properties = Remembering<get_device_properties>::call,
+      .driver_get_version = Remembering<driver_get_version>::call,
+      .get_pci_bus_id = Remembering<get_pci_bus_id>::call,
+      .malloc = Remembering<host_malloc>::call,
+      .free = Remembering<host_free>::call,
+      .host_alloc = Remembering<host_alloc>::call,
+      .free_host = Remembering<free_host>::call,
+      .mem_get_info = Remembering<mem_get_info>::call,
+      .memcpy_async = Remembering<memcpy_async>::call,
+      .memcpy_peer_async = Remembering<memcpy_peer_async>::call,
+      .device_can_access_peer = Remembering<device_can_access_peer>::call,
+      .device_enable_peer_access = Remembering<device_enable_peer_access>::call,
+      .get_stream_priority_range = Remembering<get_stream_priority_range>::call,
+      .stream_create_with_priority = Remembering<stream_create>::call,
+      .stream_query = Remembering<stream_query>::call,
+      .stream_synchronize = Remembering<stream_synchronize>::call,
+      .stream_wait_event = Remembering<stream_wait_event>::call,
+      .event_create_with_flags = Remembering<event_create>::call,
+      .event_destroy = Remembering<event_destroy>::call,
+      .event_record = Remembering<event_record>::call,
+      .event_query = Remembering<event_query>::call,
+      .event_synchronize = Remembering<event_synchronize>::call,
+      .event_elapsed_time = Remembering<event_elapsed_time>::call,
+      .stream_begin_capture = Remembering<begin_capture>::call,
+      .stream_end_capture = Remembering<end_capture>::call,
+      .graph_instantiate = Remembering<graph_instantiate>::call,
+      .graph_launch = Remembering<graph_launch>::call,
+      .graph_exec_destroy = Remembering<graph_exec_destroy>::call,
+      .graph_destroy = Remembering<graph_destroy>::call,
       .get_last_error = get_last_error,
   };
   return table;
@@ -401,6 +439,8 @@ void submit(cudaStream_t stream, std::function<bool()> work) {
 }
 
 void launch(int device, std::function<void()> kernel) {
+  // rondo asks for the last error after a launch, and would blame the kernel.
+  cuda::check(pending);
   const cuda::DeviceGuard guard(device);
   submit(cuda::current_stream(device).get(), [kernel = std::move(kernel)] {
     kernel();
@@ -416,6 +456,11 @@ bool has_waited_for_device(cudaStream_t stream) {
   auto found = asked.waited.find(&computing);
   return computing.submitted == 0 ||
          (found != asked.waited.end() && found->second >= computing.submitted);
+}
+
+std::set<std::pair<int, int>> enabled_peers() {
+  Lock lock(mutex());
+  return peers;
 }
 
 void set_memory_of_gpus(std::size_t bytes) { memory_of_gpu = bytes; }

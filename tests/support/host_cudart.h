@@ -7,11 +7,16 @@
 // old values, and a test of its results fails. `has_waited_for_device` tells whether a stream has
 // waited for what it needs.
 //
+// Errors stay pending until get_last_error, as in CUDA, and a kernel must not be launched before.
+// Fresh memory is filled with 0xFF: NaN in every float type.
+//
 // A captured graph stores the work itself, and launching it runs that work. What CUDA forbids
 // during a capture (waiting for the stream, querying it, events from outside the capture, branches
 // that are not joined) is an error here too.
 
 #include <functional>
+#include <set>
+#include <utility>
 
 #include "tensor/cuda/cudart.h"
 
@@ -30,6 +35,9 @@ void launch(int device, std::function<void()> kernel);
 /// Whether everything in the default stream of the stream's device comes before work that is added
 /// to `stream` now.
 bool has_waited_for_device(cudaStream_t stream);
+/// Which GPUs have been given direct access to which others. The hardware joins 0 with 1, and 2
+/// with 3.
+std::set<std::pair<int, int>> enabled_peers();
 /// Sets the memory size of a GPU in bytes.
 void set_memory_of_gpus(std::size_t bytes);
 

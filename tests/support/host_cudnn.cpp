@@ -41,6 +41,9 @@ cudnnStatus_t set_stream(cudnnHandle_t, cudaStream_t stream) {
 }
 std::size_t version() { return 91900; }
 const char* error_string(cudnnStatus_t) { return "a status of the test's own cuDNN"; }
+void last_error_string(char* message, std::size_t size) {
+  std::snprintf(message, size, "the test's own details");
+}
 
 cudnnStatus_t descriptor_create(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* d) {
   *d = reinterpret_cast<cudnnBackendDescriptor_t>(new Node{type});
@@ -99,6 +102,10 @@ cudnnStatus_t get_attribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeNam
     *count = of(d).engine == rounding;
     if (*count)
       *static_cast<cudnnBackendNumericalNote_t*>(values) = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+    return CUDNN_STATUS_SUCCESS;
+  }
+  if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX) {
+    *static_cast<std::int64_t*>(values) = of(d).engine;
     return CUDNN_STATUS_SUCCESS;
   }
   if (name != CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE || type != CUDNN_TYPE_INT64)
@@ -339,9 +346,17 @@ cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackend
 void set_workspace_of_first_engine(std::int64_t bytes) { workspace_of_rounding = bytes; }
 
 const cuda::Cudnn& host_cudnn() {
-  static const cuda::Cudnn table{
-      create,        set_stream,    version,  error_string, descriptor_create, descriptor_destroy,
-      set_attribute, get_attribute, finalize, execute};
+  static const cuda::Cudnn table{create,
+                                 set_stream,
+                                 version,
+                                 error_string,
+                                 last_error_string,
+                                 descriptor_create,
+                                 descriptor_destroy,
+                                 set_attribute,
+                                 get_attribute,
+                                 finalize,
+                                 execute};
   return table;
 }
 

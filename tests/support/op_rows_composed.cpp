@@ -222,6 +222,20 @@ void composed_pools(Rows& rows) {
     const Tensor at = tensor<std::int64_t>({0, 5, 5, 15, 3, 2, 8, 11}, {1, 2, 2, 2});
     return max_unpool2d(x[0], on_device_of(x[0], at), 2);
   });
+  rows.add("max_unpool1d", {{{2, 1, 3}}}, [](X x) {
+    const Tensor at = tensor<std::int64_t>({0, 3, 4, 1, 2, 5}, {2, 1, 3});
+    return max_unpool1d(x[0], on_device_of(x[0], at), 2);
+  });
+  rows.add("max_unpool3d", {{{1, 2, 1, 2, 1}}}, [](X x) {
+    const Tensor at = tensor<std::int64_t>({3, 14, 0, 9}, {1, 2, 1, 2, 1});
+    return max_unpool3d(x[0], on_device_of(x[0], at), 2);
+  });
+  rows.add(
+      "lp_pool3d", {{{1, 2, 3, 2, 3}, 0.5, 2}}, [](X x) { return lp_pool3d(x[0], 2, 2); }, 8, 64);
+  rows.add(
+      "avg_pool2d.divisor", {image},
+      [](X x) { return avg_pool2d(x[0], 3, {.stride = 2, .padding = 1, .divisor_override = 4}); },
+      9);
   rows.add(
       "lp_pool2d", {{{2, 3, 5, 4}, 0.5, 2}}, [](X x) { return lp_pool2d(x[0], 3, 2); }, 4, 32);
   rows.add(
@@ -234,6 +248,21 @@ void composed_pools(Rows& rows) {
       "adaptive_avg_pool1d", {line}, [](X x) { return adaptive_avg_pool1d(x[0], 3); }, 3);
   rows.add(
       "adaptive_max_pool1d", {line}, [](X x) { return adaptive_max_pool1d(x[0], 3); }, 3);
+  rows.add(
+      "max_pool1d_with_indices", {line},
+      [](X x) { return max_pool1d_with_indices(x[0], 3, {.stride = 2}).values; }, 3);
+  rows.add(
+      "adaptive_max_pool1d_with_indices", {line},
+      [](X x) { return adaptive_max_pool1d_with_indices(x[0], 3).values; }, 3);
+  rows.add(
+      "max_pool3d_with_indices", {volume},
+      [](X x) { return max_pool3d_with_indices(x[0], 2).values; }, 8);
+  rows.add(
+      "adaptive_max_pool3d_with_indices", {volume},
+      [](X x) {
+        return adaptive_max_pool3d_with_indices(x[0], {2, 3, 1}).values;
+      },
+      8);
   rows.add(
       "max_pool3d", {volume},
       [](X x) {

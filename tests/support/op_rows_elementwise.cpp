@@ -52,6 +52,27 @@ void arithmetic_rows(std::vector<Op>& rows) {
   // No quotient is near an integer, where the remainder jumps.
   rows.push_back(
       binary("remainder", remainder, {{2, 3, 2, 2}, -2.35, 2.45, true}, {{3, 1, 2}, 0.99, 1.01}));
+  rows.push_back(binary("fmod", fmod, {{2, 3, 2, 2}, -2.35, 2.45, true}, {{3, 1, 2}, 0.99, 1.01}));
+  rows.push_back({.name = "div.trunc", .inputs = {wide, far}, .f = [](X x) {
+                    return div(x[0], x[1], {.rounding_mode = "trunc"}).detach() * x[0];
+                  }});
+  rows.back().scale = 4;
+  rows.push_back({.name = "addcmul",
+                  .inputs = {wide, wide, row},
+                  .f = [](X x) { return addcmul(x[0], x[1], x[2], {.value = 0.5}); },
+                  .scale = 4});
+  rows.push_back({.name = "addcdiv",
+                  .inputs = {wide, wide, far},
+                  .f = [](X x) { return addcdiv(x[0], x[1], x[2], {.value = 0.5}); },
+                  .scale = 16});
+  rows.push_back(binary("copysign", copysign, spaced, spaced));
+  rows.push_back(binary("heaviside", heaviside, spaced, row));
+  rows.push_back(binary("xlogy", xlogy, wide, {{3, 1, 2}, 0.5, 2}));
+  rows.back().scale = 8;
+  rows.push_back({.name = "clamp.tensors",
+                  .inputs = {spaced, {{3, 1, 2}, -1.1, -0.9}, {{2}, 0.9, 1.1}},
+                  .f = [](X x) { return clamp(x[0], x[1], x[2]); },
+                  .length = 12});
   rows.push_back({.name = "where.number", .inputs = {wide}, .f = [](X x) {
                     Tensor at = gt(x[0], 0);
                     return where(at, x[0], 0.5) * where(at, 2, x[0]);
@@ -99,13 +120,31 @@ void unary_rows(std::vector<Op>& rows) {
   rows.push_back(unary("atanh", atanh, -0.75, 0.75));
   rows.push_back(unary("erf", erf, -2, 2));
   rows.push_back(unary("erfc", erfc, -2, 2));
+  rows.push_back(unary("erfinv", erfinv, -0.75, 0.75));
+  rows.push_back(unary("lgamma", lgamma, 0.5, 4));
+  rows.push_back(unary("digamma", digamma, 0.75, 4));
+  rows.push_back({.name = "polygamma", .inputs = {{{2, 3, 2, 2}, 1, 4}}, .f = [](X x) {
+                    return polygamma(1, x[0]);
+                  }});
+  rows.push_back(unary(
+      "logit", [](const Tensor& x) { return logit(x); }, 0.125, 0.875));
+  rows.push_back(unary("sinc", sinc, 0.25, 1.75));
+  rows.push_back(unary("deg2rad", deg2rad, -180, 180));
+  rows.push_back(unary("rad2deg", rad2deg, -3, 3));
   // -2.25, -2.05, … 2.35: none is near an integer or a half.
   rows.push_back(unary("floor", floor, -2.35, 2.45, true));
   rows.push_back(unary("ceil", ceil, -2.35, 2.45, true));
-  rows.push_back(unary("round", round, -2.35, 2.45, true));
+  rows.push_back(unary(
+      "round", [](const Tensor& x) { return round(x); }, -2.35, 2.45, true));
+  rows.push_back(unary(
+      "round.tenths", [](const Tensor& x) { return round(x, 1) * x; }, -2.33, 2.47, true));
+  rows.push_back(unary("frac", frac, -2.35, 2.45, true));
   rows.push_back(unary("trunc", trunc, -2.35, 2.45, true));
   for (Op& op : rows) {
     if (op.name == "rsqrt" || op.name == "reciprocal" || op.name == "tan") op.scale = 16;
+    if (op.name == "erfinv" || op.name == "digamma" || op.name == "polygamma" ||
+        op.name == "logit" || op.name == "sinc")
+      op.scale = 32;
     if (op.name == "asin" || op.name == "acos" || op.name == "atanh" || op.name == "acosh")
       op.scale = 8;
   }

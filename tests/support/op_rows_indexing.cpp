@@ -10,6 +10,7 @@
 #include "autograd/ops/scan.h"
 #include "autograd/ops/scatter.h"
 #include "autograd/ops/search.h"
+#include "autograd/ops/statistics.h"
 #include "autograd/ops/subscript.h"
 #include "support/op_table.h"
 #include "tensor/creation.h"
@@ -74,6 +75,10 @@ std::vector<Op> index_rows() {
   add("masked_select", {planes}, [](X x) {
     return masked_select(x[0], on_device_of(x[0], tensor<bool>({true, false}, {2, 1})));
   });
+  add("masked_scatter", {planes, {{14}}}, [](X x) {
+    return masked_scatter(x[0], on_device_of(x[0], tensor<bool>({true, false}, {2, 1})), x[1]);
+  });
+  add("take", {planes}, [=](X x) { return take(x[0], like(x[0], {3, -1, 0, 3}, {2, 2})); });
   add("take_along_dim", {matrix}, [=](X x) {
     return take_along_dim(x[0], like(x[0], {3, 0, 3, 1}, {4, 1}), 0);
   });
@@ -90,6 +95,25 @@ std::vector<Op> index_rows() {
   add("kthvalue", {spaced}, [](X x) { return kthvalue(x[0], 2, 1).values; });
   add("median", {spaced}, [](X x) { return median(x[0]); });
   add("median.dim", {spaced}, [](X x) { return median(x[0], 1).values; });
+  add("nansum", {planes}, [](X x) { return nansum(x[0], {1}); });
+  add(
+      "nanmean", {planes},
+      [](X x) {
+        return nanmean(x[0], {1, 2});
+      },
+      6);
+  add(
+      "cov", {matrix}, [](X x) { return cov(x[0]); }, 12, 4);
+  add(
+      "corrcoef", {matrix}, [](X x) { return corrcoef(x[0]); }, 24, 32);
+  add(
+      "diff", {planes}, [](X x) { return square(diff(x[0], {.n = 2, .dim = 1})); }, 6, 8);
+  add(
+      "trapezoid", {planes, {{3}}}, [](X x) { return trapezoid(x[0], {.x = x[1], .dim = 1}); }, 12,
+      4);
+  add(
+      "cumulative_trapezoid", {planes},
+      [](X x) { return square(cumulative_trapezoid(x[0], {.dx = 0.5, .dim = 1})); }, 6, 4);
   add("quantile", {apart}, [](X x) {
     // f32 and f64 only; the 16-bit layouts are computed in f32.
     const DType wide = promote(x[0].dtype(), f32);
@@ -127,6 +151,7 @@ std::vector<Op> index_rows() {
   add("repeat_interleave.each", {planes}, [=](X x) {
     return repeat_interleave(x[0], like(x[0], {2, 0, 1}, {3}), 1);
   });
+  add("clip", {spaced}, [](X x) { return clip(x[0], -0.7, 0.3); });
   add("clamp_min", {spaced}, [](X x) { return clamp_min(x[0], 0.3); });
   add("clamp_max", {spaced}, [](X x) { return clamp_max(x[0], 0.3); });
   add("mm", {matrix, {{3, 2}}}, [](X x) { return mm(x[0], x[1]); });

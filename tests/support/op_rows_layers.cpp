@@ -101,6 +101,44 @@ void conv_rows(std::vector<Op>& rows) {
   back(".groups", {1, 4, 2, 3}, {4, 1, 2, 2}, false, {.groups = 2, .dilation = 2});
   back(".long_end", {1, 2, 3, 2}, {2, 2, 2, 2}, true,
        {.stride = {1, 2}, .output_padding = {2, 1}, .dilation = 3});
+  rows.push_back({.name = "conv_transpose1d",
+                  .inputs = {{{2, 3, 3}}, {{3, 2, 3}}, {{2}}},
+                  .f =
+                      [](X x) {
+                        return conv_transpose1d(x[0], x[1], x[2],
+                                                {.stride = 2, .padding = 1, .output_padding = 1});
+                      },
+                  .length = 18});
+  rows.push_back({.name = "conv3d",
+                  .inputs = {{{1, 2, 3, 3, 2}}, {{2, 2, 2, 2, 1}}, {{2}}},
+                  .f =
+                      [](X x) {
+                        return conv3d(x[0], x[1], x[2], {.padding = {1, 0, 1}});
+                      },
+                  .length = 24});
+  rows.push_back({.name = "conv3d.options",
+                  .inputs = {{{2, 2, 4, 2, 3}}, {{2, 1, 2, 1, 2}}},
+                  .f =
+                      [](X x) {
+                        return conv3d(x[0], x[1], {},
+                                      {.stride = {2, 1, 2}, .dilation = {2, 1, 1}, .groups = 2});
+                      },
+                  .length = 16});
+  rows.push_back({.name = "conv_transpose3d",
+                  .inputs = {{{1, 2, 2, 2, 2}}, {{2, 2, 2, 2, 1}}, {{2}}},
+                  .f = [](X x) { return conv_transpose3d(x[0], x[1], x[2]); },
+                  .length = 32});
+  rows.push_back({.name = "conv_transpose3d.options",
+                  .inputs = {{{1, 2, 2, 1, 2}}, {{2, 1, 3, 1, 2}}},
+                  .f =
+                      [](X x) {
+                        return conv_transpose3d(x[0], x[1], {},
+                                                {.stride = {2, 1, 2},
+                                                 .padding = {1, 0, 0},
+                                                 .output_padding = {1, 0, 1},
+                                                 .groups = 2});
+                      },
+                  .length = 24});
 }
 
 void attention_rows(std::vector<Op>& rows) {

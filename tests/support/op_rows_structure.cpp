@@ -103,6 +103,46 @@ void shape_rows(std::vector<Op>& rows) {
                     Tensors parts = unbind(x[0], 1);
                     return Tensors{square(parts[0]), parts.back()};
                   }});
+  rows.push_back({.name = "split.sizes", .inputs = {planes}, .f = [](X x) {
+                    Tensors parts = split(x[0], {1, 2}, 1);
+                    return Tensors{square(parts[0]), parts[1] * parts[1]};
+                  }});
+  rows.push_back({.name = "tensor_split", .inputs = {flat}, .f = [](X x) {
+                    Tensors parts = tensor_split(x[0], {1, 3});
+                    return Tensors{square(parts[0]), square(parts[1]), parts[2]};
+                  }});
+  rows.push_back({.name = "broadcast_tensors",
+                  .inputs = {planes, {{3, 1, 2}}},
+                  .f =
+                      [](X x) {
+                        Tensors all = broadcast_tensors(x);
+                        return Tensors{cat({square(all[0]), square(all[1])})};
+                      },
+                  .length = 4});
+  row("swapaxes", matrix, [](T x) { return swapaxes(x, 0, 1); });
+  row("broadcast_to", OpInput{{3, 1, 2}}, [](T x) { return broadcast_to(x, {2, 3, 2, 2}); });
+  rows.back().length = 4;
+  row("unfold.windows", planes, [](T x) { return unfold(x, 1, 2, 1); });
+  rows.back().length = 2;
+  row("atleast_1d", OpInput{{}}, [](T x) { return atleast_1d(x); });
+  row("atleast_2d", flat, [](T x) { return atleast_2d(x); });
+  row("atleast_3d", matrix, [](T x) { return atleast_3d(x); });
+  row("fliplr", planes, [](T x) { return fliplr(x); });
+  row("flipud", planes, [](T x) { return flipud(x); });
+  row("rot90", planes, [](T x) { return rot90(x, 1, {1, -1}); });
+  const auto joined = [&](const char* name, Tensor (*join)(const Tensors&)) {
+    rows.push_back(
+        {.name = name, .inputs = {matrix, matrix}, .f = [join](X x) { return square(join(x)); }});
+  };
+  joined("hstack", hstack);
+  joined("vstack", vstack);
+  joined("dstack", dstack);
+  joined("column_stack", column_stack);
+  joined("block_diag", block_diag);
+  rows.push_back({.name = "cartesian_prod",
+                  .inputs = {{{2}}, {{3}}},
+                  .f = [](X x) { return square(cartesian_prod(x)); },
+                  .length = 3});
   rows.push_back({.name = "chunk", .inputs = {flat}, .f = [](X x) {
                     Tensors parts = chunk(x[0], 2);
                     return Tensors{parts[0], square(parts[1])};
@@ -120,6 +160,12 @@ void composed_rows(std::vector<Op>& rows) {
   const OpInput left{{3, 4}}, right{{4, 2}}, pair{{2, 3, 2}, -2, 2};
   row("outer", {flat, {{3}}}, 1, [](X x) { return outer(x[0], x[1]); });
   row("dot", {flat, flat}, 5, [](X x) { return dot(x[0], x[1]); });
+  row("inner", {{{2, 4}}, {{3, 4}}}, 4, [](X x) { return inner(x[0], x[1]); });
+  row("cross", {pair, {{3, 2}, -2, 2}}, 4, [](X x) { return cross(x[0], x[1], 1); });
+  rows.back().scale = 16;
+  row("kron", {{{2, 3}}, {{2, 2}}}, 6, [](X x) { return kron(x[0], x[1]); });
+  row("vander", {{{3}, 0.5, 1.5}}, 3, [](X x) { return vander(x[0]); });
+  rows.back().scale = 32;
   row("addmm", {{{2}}, left, right}, 5,
       [](X x) { return addmm(x[0], x[1], x[2], {.beta = 0.5, .alpha = 2}); });
   row("baddbmm", {{{3, 1}}, {{2, 3, 4}}, {{2, 4, 2}}}, 5,

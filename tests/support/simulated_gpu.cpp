@@ -3,9 +3,11 @@
 #include "support/simulated_gpu.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "support/host_cublaslt.h"
@@ -25,7 +27,9 @@ class HostAllocator final : public Allocator {
   explicit HostAllocator(int device) : device_(device) {}
   Device device() const override { return Device::cuda(device_); }
   void* allocate(std::size_t bytes) override {
-    void* data = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
+    void* data = nullptr;
+    if (posix_memalign(&data, 512, bytes) != 0) throw std::bad_alloc();
+    std::memset(data, 0xFF, bytes);  // NaN in every float type
     if (cudaStream_t stream = cuda::current_stream(device_).get(); stream != nullptr) {
       std::lock_guard lock(mutex_);
       streams_[data] = stream;
@@ -54,6 +58,8 @@ class HostAllocator final : public Allocator {
   std::map<void*, cudaStream_t> streams_;
 };
 
+constinit cuda::HostKernels host_kernels = cuda::HostKernels::loops;
+
 class ExactGpu final : public cuda::CudaBackend {
  public:
   explicit ExactGpu(int device) : CudaBackend(device), index_(device) {}
@@ -75,8 +81,10 @@ Allocator& host_allocator(int device) {
   return *(*made)[static_cast<std::size_t>(device)];
 }
 
+void set_host_kernels(cuda::HostKernels kernels) { host_kernels = kernels; }
+
 SimulatedGpus::SimulatedGpus(Memory memory) {
-  cuda::simulate(launch);
+  cuda::simulate(launch, host_kernels);
   cuda::set_cudart(&host_cudart());
   cuda::set_cublaslt(&host_cublaslt());
   cuda::set_cudnn(&host_cudnn());

@@ -85,8 +85,7 @@ TEST(PreparedWeights, ManyAreNotKeptForEver) {
   EXPECT_EQ(make.made, 3001);
 }
 
-/// A weight whose storage is the first channels of another weight's, as in networks of several
-/// widths.
+/// One weight is a view of the first channels of another, as in networks of several widths.
 TEST(PreparedWeights, ConvolutionsOfPartsAndOfTheWholeInTurns) {
   NoGradGuard no_grad;
   const Tensor x = randn({2, 32, 16, 16}), w = randn({64, 32, 3, 3});

@@ -42,7 +42,8 @@ TEST(Evaluate, MetricsAreMeansOverAllSamples) {
       test::CloudNet mine;
       mine.to(f64);
       test::set_weights(mine, 5);
-      const auto result = train::evaluate(mine, set, {}, *comm, 4, 0, metrics);  // 4, …, 3
+      const auto result = train::evaluate(
+          mine, set, {}, *comm, {.batch_size = 4, .workers = 0, .metrics = metrics});  // 4, …, 3
       EXPECT_NEAR(result.metrics.at("square"), square / 31, 1e-12);
       EXPECT_NEAR(result.metrics.at("share_of_ones"), 15.0 / 31, 1e-12);
     });

@@ -390,5 +390,20 @@ TEST(Progress, OffATerminalEveryTenthIsALine) {
   EXPECT_NE(text.find("loss 1.5"), std::string::npos);
 }
 
+TEST(Progress, ABarIsRewrittenOnceASecond) {
+  std::ostringstream out, silent;
+  {
+    train::ProgressBar bar(&out, "epoch 1/2", 200, "img", train::Progress::bar);
+    train::ProgressBar none(&silent, "epoch 1/2", 200, "img", train::parse_progress("none"));
+    for (int i = 1; i <= 200; ++i) bar.update(i, "loss 1.5"), none.update(i, "");
+  }
+  std::string text = out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 0);
+  EXPECT_LE(std::count(text.begin(), text.end(), '\r'), 6);  // the first, the last, and clearing
+  EXPECT_NE(text.find("epoch 1/2 [====================] 100%"), std::string::npos) << text;
+  EXPECT_EQ(silent.str(), "");
+  EXPECT_ERROR(train::parse_progress("dots"), Error, "must be auto, bar, lines or none");
+}
+
 }  // namespace
 }  // namespace rondo

@@ -211,8 +211,17 @@ TEST(Trainer, BadInput) {
     optim::SGD sgd(net.parameters(), {.lr = 0.1});
     train::Trainer trainer(net, sgd, {.comm = comm, .threads = 1, .out = nullptr});
     EXPECT_THAT(test::failure_of([&] { trainer.fit(nullptr, clouds(3)); }),
-                ::testing::HasSubstr("train and test must not be null"));
+                ::testing::HasSubstr("train must not be null"));
     EXPECT_THROW(train::Trainer(net, sgd, {.device = "tpu", .comm = comm}), Error);
+  });
+  test::on_ranks(1, [](std::shared_ptr<dist::Communicator> comm) {
+    Net net, other;
+    optim::SGD sgd({{.params = net.parameters(), .options = {.lr = 0.1}},
+                    {.params = other.parameters(), .options = {.lr = 0.1}}});
+    train::Trainer trainer(net, sgd, {.comm = comm, .threads = 1, .out = nullptr});
+    EXPECT_ERROR(trainer.fit(clouds(64), clouds(31)), Error,
+                 "parameter 0 of the optimizer's group 1, of shape [8, 4], is not a parameter of "
+                 "the model");
   });
   EXPECT_THAT(test::failure_of([] {
                 test::on_ranks(2, [](std::shared_ptr<dist::Communicator> comm) {

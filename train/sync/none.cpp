@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "optim/clip.h"
 #include "tensor/async_copy.h"
 #include "tensor/cuda_graph.h"
 #include "tensor/error.h"
@@ -70,6 +71,14 @@ class NoSync final : public GradientSync {
 }  // namespace
 
 std::unique_ptr<GradientSync> no_sync(int rank) { return std::make_unique<NoSync>(rank); }
+
+Tensor GradientSync::clip_grad_norm(const Tensors& parameters, double max_norm) {
+  if (std::isfinite(max_norm)) return optim::clip_grad_norm_(parameters, max_norm);
+  Tensors gradients;
+  for (const Tensor& parameter : parameters)
+    if (const Tensor gradient = parameter.grad(); gradient.defined()) gradients.push_back(gradient);
+  return optim::get_total_norm(gradients);
+}
 
 void GradientSync::replayed(const Tensor&, const std::function<std::string()>&) {
   throw Error("this GradientSync cannot be captured in a graph: it does not override replayed");

@@ -3,6 +3,7 @@
 
 #include "dist/data_parallel/zero.h"
 
+#include "tensor/creation.h"
 #include "train/sync/ddp.h"
 #include "train/sync/strategies.h"
 
@@ -15,6 +16,9 @@ class ZeroSync final : public DdpSync {
            const dist::DdpOptions& options)
       : DdpSync(model, std::move(comm), options), zero_(ddp()) {
     zero_.shard(optimizer);
+  }
+  Tensor clip_grad_norm(const Tensors&, double max_norm) override {
+    return full({1}, zero_.clip_grad_norm(max_norm), {.dtype = f64});
   }
   /// All ranks get all parameters.
   void after_step() override { zero_.gather(); }

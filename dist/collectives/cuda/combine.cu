@@ -33,9 +33,11 @@ void run(int device, T* into, const T* from, std::int64_t count, ReduceOp op, in
     case ReduceOp::max:
       return run<ReduceOp::max>(device, into, from, count);
     case ReduceOp::band:
-      return run<ReduceOp::band>(device, into, from, count);
     case ReduceOp::bor:
-      return run<ReduceOp::bor>(device, into, from, count);
+      if constexpr (!is_float<T>) {  // refused by check_reducible
+        if (op == ReduceOp::band) return run<ReduceOp::band>(device, into, from, count);
+        return run<ReduceOp::bor>(device, into, from, count);
+      }
   }
 }
 

@@ -88,8 +88,8 @@ class StagedWork final : public TransferWork {
   std::vector<StagedCollectives::FromHost> results_;
 };
 
-StagedCollectives::StagedCollectives(Communicator& comm, Device device)
-    : comm_(comm), device_(device), stream_(cuda::Stream::create(device.index, true)) {}
+StagedCollectives::StagedCollectives(HostCollectives& host, Device device)
+    : host_(host), device_(device), stream_(cuda::Stream::create(device.index, true)) {}
 
 /// Copies x, as of the current stream's position, to pinned memory, in stream_.
 Tensor StagedCollectives::to_host(const Tensor& x) {
@@ -107,97 +107,78 @@ Tensor StagedCollectives::to_host(const Tensor& x) {
   return host;
 }
 
-/// Starts the job when stream_ has copied its sources to the host. Then its results are copied to
-/// the GPU.
-template <class Job>
-Work StagedCollectives::start(std::string what, Job job, Tensors sources,
-                              std::vector<FromHost> results) {
+/// What runs on the host. With other transports than MPI, "mpi" only means that the data goes
+/// through the host.
+AllReduce StagedCollectives::on_host(AllReduce algorithm) const {
+  const bool is_mpis = algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking;
+  const bool is_others = algorithm == AllReduce::nccl ||
+                         (is_mpis && std::strcmp(host_.transport()->name(), "mpi") != 0);
+  return is_others ? AllReduce::automatic : algorithm;
+}
+
+void StagedCollectives::check(const Collective& c) const {
+  Collective copy = c;
+  copy.algorithm = on_host(c.algorithm);
+  host_.check(copy);
+}
+
+/// Whether MPI reads and writes the GPU's memory by itself. Open MPI's non-blocking collectives
+/// crash on such memory, so only the blocking one does. For dtypes that MPI does not know, the host
+/// computes in its own memory.
+bool StagedCollectives::is_direct(const Collective& c) const {
+  return c.kind == Collective::Kind::all_reduce && c.algorithm == AllReduce::mpi_blocking &&
+         host_.transport()->reaches_gpus() &&
+         host_.transport()->has_native_all_reduce(c.x.dtype(), c.op);
+}
+
+Work StagedCollectives::start_directly(Collective&& c) {
+  const cuda::Event ready(device_.index);
+  ready.record(cuda::current_stream(device_.index));
+  const Tensor x = c.x;
+  const int divisor = c.op == ReduceOp::avg ? host_.transport()->world_size() : 1;
+  if (c.op == ReduceOp::avg) c.op = ReduceOp::sum;
+  auto work = host_.prepare(std::move(c));
+  work->ready = [ready] { return ready.is_done(); };
+  return Work(std::make_shared<DirectWork>(host_.submit(std::move(work)), x, divisor));
+}
+
+// The host's collective has the names and the signature of the GPU's.
+Work StagedCollectives::start(Collective&& c, bool waits) {
+  c.algorithm = on_host(c.algorithm);
+  if (is_direct(c)) return start_directly(std::move(c));
+  Tensors sources;
+  std::vector<FromHost> results;
+  std::map<const TensorImpl*, Tensor> copies;  // all_gather sends one tensor to all ranks
+  const auto give = [&](const Tensor& x) {
+    Tensor& copy = copies[x.impl_ptr().get()];
+    if (!copy.defined()) copy = in_shape_of(x, to_host(x));
+    sources.push_back(x);
+    return copy;
+  };
+  const auto get = [&](const Tensor& x) {
+    results.push_back({pinned(x.numel(), x.dtype(), stream_), x});
+    return in_shape_of(x, results.back().from);
+  };
+  const Tensor x = c.x;
+  if (x.defined()) c.x = c.kind == Collective::Kind::recv ? get(x) : give(x);
+  if (c.out.defined()) {
+    c.out = get(c.out);
+  } else if (c.kind != Collective::Kind::recv && c.gets_x(host_.transport()->rank())) {
+    results.push_back({as_run(c.x), x});
+  }
+  for (Tensor& to : c.to) {
+    if (to.defined()) to = give(to);
+  }
+  for (Tensor& from : c.from) {
+    if (from.defined()) from = get(from);
+  }
   cuda::Event there(device_.index);
   there.record(stream_);
-  job.name = std::move(what);
+  auto work = host_.prepare(std::move(c));
   // The sources are read until then, even if the Work is destroyed.
-  job.ready = [there, sources = std::move(sources)] { return there.is_done(); };
-  return Work(std::make_shared<StagedWork>(comm_.start(std::move(job)), std::move(results)));
-}
-
-Work StagedCollectives::all_reduce(DeviceCall call, const Tensor& x, ReduceOp op,
-                                   AllReduce algorithm) {
-  // With other transports "mpi" only means that the data goes through the host.
-  const bool native = (algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking) &&
-                      std::strcmp(comm_.backend(), "mpi") == 0;
-  // For dtypes that MPI does not know, the host computes in its own memory.
-  if (native && comm_.transport().reaches_gpus() &&
-      comm_.transport().has_native_all_reduce(x.dtype(), op)) {
-    const cuda::Event ready(device_.index);
-    ready.record(cuda::current_stream(device_.index));
-    auto job = comm_.all_reduce_job(x, op == ReduceOp::avg ? ReduceOp::sum : op, algorithm);
-    job.name = std::move(call.title);
-    job.ready = [ready] { return ready.is_done(); };
-    return Work(std::make_shared<DirectWork>(comm_.start(std::move(job)), x,
-                                             op == ReduceOp::avg ? comm_.world_size() : 1));
-  }
-  const bool is_others = algorithm == AllReduce::nccl || algorithm == AllReduce::mpi ||
-                         algorithm == AllReduce::mpi_blocking;
-  const Tensor host = to_host(x);
-  return start(
-      std::move(call.title),
-      comm_.all_reduce_job(host, op, native || !is_others ? algorithm : AllReduce::automatic), {x},
-      {{host, x}});
-}
-
-Work StagedCollectives::broadcast(DeviceCall call, const Tensor& x, int root) {
-  const Tensor host = to_host(x);
-  return start(std::move(call.title), comm_.broadcast_job(host, root), {x}, {{host, x}});
-}
-
-Work StagedCollectives::reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) {
-  const Tensor host = to_host(x);
-  std::vector<FromHost> results;
-  if (comm_.rank() == root) results.push_back({host, x});
-  return start(std::move(call.title), comm_.reduce_job(host, root, op), {x}, std::move(results));
-}
-
-// The signatures contain the names, roots and shapes of the GPU's tensors, so that the ranks detect
-// different calls.
-Work StagedCollectives::exchange(DeviceCall call, const Tensors& from, const Tensors& to,
-                                 int root) {
-  Tensors sent, received;
-  std::vector<FromHost> results;
-  // All-gather sends one tensor to all ranks: copy it only once.
-  std::map<const TensorImpl*, Tensor> on_host;
-  for (const Tensor& x : to) {
-    Tensor& copy = on_host[x.impl_ptr().get()];
-    if (x.defined() && !copy.defined()) copy = in_shape_of(x, to_host(x));
-    sent.push_back(copy);
-  }
-  for (const Tensor& x : from) {
-    received.push_back(x.defined() ? in_shape_of(x, pinned(x.numel(), x.dtype(), stream_))
-                                   : Tensor());
-    if (x.defined()) results.push_back({as_run(received.back()), x});
-  }
-  return start(std::move(call.title), comm_.exchange_job(call.signature.name, received, sent, root),
-               to, std::move(results));
-}
-
-Work StagedCollectives::all_gather(DeviceCall call, const Tensor& out, const Tensor& x) {
-  const Tensor host = to_host(x), all = pinned(out.numel(), out.dtype(), stream_);
-  return start(std::move(call.title), comm_.all_gather_job(all, host), {x}, {{all, out}});
-}
-
-Work StagedCollectives::reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x,
-                                       ReduceOp op) {
-  const Tensor host = to_host(x), part = pinned(out.numel(), out.dtype(), stream_);
-  return start(std::move(call.title), comm_.reduce_scatter_job(part, host, op), {x}, {{part, out}});
-}
-
-Work StagedCollectives::send(DeviceCall call, const Tensor& x, int peer, int tag) {
-  const Tensor host = to_host(x);
-  return start(std::move(call.title), comm_.message_job(host, peer, tag, true), {x}, {});
-}
-
-Work StagedCollectives::recv(DeviceCall call, const Tensor& x, int peer, int tag) {
-  const Tensor host = pinned(x.numel(), x.dtype(), stream_);
-  return start(std::move(call.title), comm_.message_job(host, peer, tag, false), {}, {{host, x}});
+  work->ready = [there, sources = std::move(sources)] { return there.is_done(); };
+  return Work(
+      std::make_shared<StagedWork>(host_.submit(std::move(work), !waits), std::move(results)));
 }
 
 }  // namespace rondo::dist

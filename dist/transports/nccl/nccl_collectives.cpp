@@ -13,6 +13,8 @@
 namespace rondo::dist {
 namespace {
 
+using Kind = Collective::Kind;
+
 /// To NCCL booleans are bytes of 0 and 1. Their sum is the maximum and their product the minimum.
 ncclRedOp_t reduction(ReduceOp op, DType dtype) {
   switch (op) {
@@ -139,16 +141,16 @@ ncclUniqueId nccl_unique_id(const std::string& bytes) {
   return id;
 }
 
-NcclCollectives::NcclCollectives(Communicator& comm, Device device, const ncclUniqueId& id)
-    : rank_(comm.rank()),
-      world_size_(comm.world_size()),
+NcclCollectives::NcclCollectives(const Ranks& ranks, Device device, const ncclUniqueId& id)
+    : rank_(ranks.rank()),
+      world_size_(ranks.world_size()),
       device_(device),
-      timeout_(std::min(comm.options().timeout, longest_wait)),
-      ring_(comm.options().ring),
-      recorder_(comm.recorder()),
-      watch_(comm.watch()),
+      timeout_(std::min(ranks.options().timeout, longest_wait)),
+      ring_(ranks.options().ring),
+      recorder_(ranks.recorder()),
+      watch_(ranks.watch()),
       nccl_(nccl()),
-      comm_(comm.rank_in_world()),
+      comm_(ranks.rank_in_world()),
       stream_(cuda::Stream::create(device.index, /*high_priority=*/true)),
       clock_(std::make_shared<DeviceClock>(device.index)) {
   const cuda::DeviceGuard guard(device_.index);
@@ -159,7 +161,7 @@ NcclCollectives::NcclCollectives(Communicator& comm, Device device, const ncclUn
                               [this] { settle("a message of the ring"); });
   scratch_ = device_scratch(stream_);
   watchdog_ = std::make_unique<Watchdog>(
-      Watchdog::Options{.rank = comm.rank_in_world(),
+      Watchdog::Options{.rank = ranks.rank_in_world(),
                         .device = device_.index,
                         .timeout = timeout_,
                         .error =
@@ -173,7 +175,7 @@ NcclCollectives::NcclCollectives(Communicator& comm, Device device, const ncclUn
                               comm_.abort();
                               messages_->abort();
                             }});
-  messages_ = std::make_unique<NcclMessages>(comm, device, *watchdog_);
+  messages_ = std::make_unique<NcclMessages>(ranks.host(), device, *watchdog_);
 }
 
 // Waits for work that is still under way, as long as the watchdog permits. After an exception the
@@ -216,18 +218,25 @@ void NcclCollectives::settle(const std::string& what) {
   }
 }
 
-/// Calls body(), which puts a collective into stream_, between an event of the current stream and
-/// an event of its own (Note [The stream of a collective]).
-template <class Body>
-Work NcclCollectives::put(DeviceCall call, std::vector<Tensor> tensors, Body body) {
+Work NcclCollectives::start(Collective&& c, bool /*waits*/) {
+  if (c.is_message()) return messages_->post(c);
+  if (c.kind == Kind::reduce || c.kind == Kind::reduce_scatter)
+    require_op(c.title(), c.op, c.x.dtype());
+  return put(c);
+}
+
+/// Puts a collective into stream_, between an event of the current stream and an event of its own
+/// (Note [The stream of a collective]).
+Work NcclCollectives::put(const Collective& c) {
+  std::string title = c.title();
+  Tensors tensors = c.tensors();
   watchdog_->failure()->check();
   const int device = device_.index;
   const cuda::DeviceGuard guard(device);
   // A collective that is captured into a graph runs later, and cannot be polled.
   const bool captures = cuda::is_capturing();
   std::optional<std::uint64_t> record;
-  if (!captures && call.signature.name[0] != 0)
-    record = recorder_->issued(call.signature, call.about);
+  if (!captures && c.signature.name[0] != 0) record = recorder_->issued(c.signature, c.about);
   const cuda::Event ready(device), begun(device, /*with_time=*/true),
       done(device, /*with_time=*/true);
   ready.record(cuda::current_stream(device));
@@ -235,24 +244,24 @@ Work NcclCollectives::put(DeviceCall call, std::vector<Tensor> tensors, Body bod
   begun.record(stream_);
   try {
     std::lock_guard lock(comm_.mutex);
-    comm_.get(call.title);
-    body();
-    settle(call.title);
+    comm_.get(title);
+    call(c, title);
+    settle(title);
   } catch (const std::exception& e) {
     // The collective may be in the stream nevertheless, until the communicator has been aborted.
-    watchdog_->watch(call.title, [kept = tensors] { return kept.empty(); });
+    watchdog_->watch(title, [kept = tensors] { return kept.empty(); });
     watchdog_->failure()->check();  // an earlier failure tells the reason better
     watchdog_->give_up(e.what());   // the ranks are out of step: no collective can follow
     if (record) recorder_->finished(*record, false);
     throw;
   }
   done.record(stream_);
-  auto work = std::make_shared<StreamWork>(call.title, std::move(tensors), begun, done,
-                                           watchdog_->failure());
+  auto work =
+      std::make_shared<StreamWork>(title, std::move(tensors), begun, done, watchdog_->failure());
   if (captures)
     cuda::keep_with_capture(shared_from_this());
   else
-    look_after(std::move(call.title), record, work);
+    look_after(std::move(title), record, work);
   return Work(work);
 }
 
@@ -299,105 +308,82 @@ void NcclCollectives::watch(std::string what) {
       [record, all = recorder_] { all->finished(record, false); });
 }
 
-Work NcclCollectives::all_reduce(DeviceCall call, const Tensor& x, ReduceOp op,
-                                 AllReduce algorithm) {
-  return put(call, {x}, [&] {
-    if (algorithm != AllReduce::ring && has_op(op, x.dtype())) {
-      check(nccl_.all_reduce(x.data_ptr(), x.data_ptr(), count(x), nccl_data_type(x.dtype()),
-                             reduction(op, x.dtype()), handle(), stream_.get()),
-            call.title);
-      return;
-    }
-    // Uses one segment at a time, one message each way: GPU links need no smaller chunks, and each
-    // message is a kernel.
-    RingOptions ring = ring_;
-    ring.chunks_per_segment = 1;
-    ring.window = 1;
-    const std::int64_t segment = (x.numel() + world_size_ - 1) / world_size_;
-    ring.chunk_bytes = static_cast<std::size_t>(segment * size_of(x.dtype()));
-    auto operation =
-        ring_all_reduce(*transport_, *scratch_, x.data_ptr(), x.numel(), x.dtype(), op, ring);
-    while (operation->poll() != Poll::done) {
-    }
-  });
-}
-
-Work NcclCollectives::broadcast(DeviceCall call, const Tensor& x, int root) {
-  return put(call, {x}, [&] {
-    check(nccl_.broadcast(x.data_ptr(), x.data_ptr(), static_cast<std::size_t>(x.nbytes()),
-                          ncclUint8, root, handle(), stream_.get()),
-          call.title);
-  });
-}
-
-Work NcclCollectives::reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) {
-  require_op(call.title, op, x.dtype());
-  return put(call, {x}, [&] {
-    check(nccl_.reduce(x.data_ptr(), x.data_ptr(), count(x), nccl_data_type(x.dtype()),
-                       reduction(op, x.dtype()), root, handle(), stream_.get()),
-          call.title);
-  });
-}
-
-Work NcclCollectives::exchange(DeviceCall call, const Tensors& from, const Tensors& to,
-                               int /*root*/) {
-  std::vector<Tensor> used;
-  for (const Tensors* list : {&from, &to}) {
-    for (const Tensor& x : *list) {
-      if (x.defined()) used.push_back(x);
-    }
+/// Calls NCCL.
+void NcclCollectives::call(const Collective& c, const std::string& title) {
+  const Tensor &x = c.x, &out = c.out;
+  switch (c.kind) {
+    case Kind::all_reduce:
+      return all_reduce(c, title);
+    case Kind::broadcast:
+      return check(nccl_.broadcast(x.data_ptr(), x.data_ptr(), bytes_of(x), ncclUint8, c.root,
+                                   handle(), stream_.get()),
+                   title);
+    case Kind::reduce:
+      return check(nccl_.reduce(x.data_ptr(), x.data_ptr(), count(x), nccl_data_type(x.dtype()),
+                                reduction(c.op, x.dtype()), c.root, handle(), stream_.get()),
+                   title);
+    case Kind::all_gather:
+      return check(nccl_.all_gather(x.data_ptr(), out.data_ptr(), bytes_of(x), ncclUint8, handle(),
+                                    stream_.get()),
+                   title);
+    case Kind::reduce_scatter:
+      return check(
+          nccl_.reduce_scatter(x.data_ptr(), out.data_ptr(), count(out), nccl_data_type(x.dtype()),
+                               reduction(c.op, x.dtype()), handle(), stream_.get()),
+          title);
+    case Kind::exchange:
+      return exchange(c, title);
+    case Kind::barrier:
+    case Kind::send:
+    case Kind::recv:
+      break;  // on the host; NcclMessages
   }
-  return put(call, used, [&] {
-    const auto me = static_cast<std::size_t>(rank_);
-    if (from[me].defined() && from[me].numel() > 0) {
-      const cuda::StreamGuard guard(stream_);
-      copy_elements(to[me], from[me]);
-    }
-    check(nccl_.group_start(), call.title);
-    // The group is always ended, even after an error (nccl_transport.cpp).
-    ncclResult_t status = ncclSuccess;
-    auto note = [&](ncclResult_t posted) {
-      if (status == ncclSuccess || status == ncclInProgress) status = posted;
-    };
-    for (std::size_t r = 0; r < to.size(); ++r) {
-      const int peer = static_cast<int>(r);
-      if (r == me) continue;
-      if (to[r].defined() && to[r].numel() > 0)
-        note(nccl_.send(to[r].data_ptr(), bytes_of(to[r]), ncclUint8, peer, handle(),
-                        stream_.get()));
-      if (from[r].defined() && from[r].numel() > 0)
-        note(nccl_.recv(from[r].data_ptr(), bytes_of(from[r]), ncclUint8, peer, handle(),
-                        stream_.get()));
-    }
-    const ncclResult_t ended = nccl_.group_end();
-    check(status, call.title);
-    check(ended, call.title);
-  });
 }
 
-Work NcclCollectives::all_gather(DeviceCall call, const Tensor& out, const Tensor& x) {
-  return put(call, {out, x}, [&] {
-    check(nccl_.all_gather(x.data_ptr(), out.data_ptr(), static_cast<std::size_t>(x.nbytes()),
-                           ncclUint8, handle(), stream_.get()),
-          call.title);
-  });
+void NcclCollectives::all_reduce(const Collective& c, const std::string& title) {
+  const Tensor& x = c.x;
+  if (c.algorithm != AllReduce::ring && has_op(c.op, x.dtype()))
+    return check(nccl_.all_reduce(x.data_ptr(), x.data_ptr(), count(x), nccl_data_type(x.dtype()),
+                                  reduction(c.op, x.dtype()), handle(), stream_.get()),
+                 title);
+  // Uses one segment at a time, one message each way: GPU links need no smaller chunks, and each
+  // message is a kernel.
+  RingOptions ring = ring_;
+  ring.chunks_per_segment = 1;
+  ring.window = 1;
+  const std::int64_t segment = (x.numel() + world_size_ - 1) / world_size_;
+  ring.chunk_bytes = static_cast<std::size_t>(segment * size_of(x.dtype()));
+  auto operation =
+      ring_all_reduce(*transport_, *scratch_, x.data_ptr(), x.numel(), x.dtype(), c.op, ring);
+  while (operation->poll() != Poll::done) {
+  }
 }
 
-Work NcclCollectives::reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x,
-                                     ReduceOp op) {
-  require_op(call.title, op, x.dtype());
-  return put(call, {out, x}, [&] {
-    check(nccl_.reduce_scatter(x.data_ptr(), out.data_ptr(), count(out), nccl_data_type(x.dtype()),
-                               reduction(op, x.dtype()), handle(), stream_.get()),
-          call.title);
-  });
-}
-
-Work NcclCollectives::send(DeviceCall call, const Tensor& x, int peer, int tag) {
-  return messages_->send(std::move(call.title), x, peer, tag);
-}
-Work NcclCollectives::recv(DeviceCall call, const Tensor& x, int peer, int tag) {
-  return messages_->recv(std::move(call.title), x, peer, tag);
+void NcclCollectives::exchange(const Collective& c, const std::string& title) {
+  const Tensors &from = c.from, &to = c.to;
+  const auto me = static_cast<std::size_t>(rank_);
+  if (from[me].defined() && from[me].numel() > 0) {
+    const cuda::StreamGuard guard(stream_);
+    copy_elements(to[me], from[me]);
+  }
+  check(nccl_.group_start(), title);
+  // The group is always ended, even after an error (nccl_transport.cpp).
+  ncclResult_t status = ncclSuccess;
+  auto note = [&](ncclResult_t posted) {
+    if (status == ncclSuccess || status == ncclInProgress) status = posted;
+  };
+  for (std::size_t r = 0; r < to.size(); ++r) {
+    const int peer = static_cast<int>(r);
+    if (r == me) continue;
+    if (to[r].defined() && to[r].numel() > 0)
+      note(nccl_.send(to[r].data_ptr(), bytes_of(to[r]), ncclUint8, peer, handle(), stream_.get()));
+    if (from[r].defined() && from[r].numel() > 0)
+      note(nccl_.recv(from[r].data_ptr(), bytes_of(from[r]), ncclUint8, peer, handle(),
+                      stream_.get()));
+  }
+  const ncclResult_t ended = nccl_.group_end();
+  check(status, title);
+  check(ended, title);
 }
 
 }  // namespace rondo::dist

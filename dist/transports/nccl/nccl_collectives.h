@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "dist/collectives/device_collectives.h"
+#include "dist/collectives/ranks.h"
 #include "dist/transports/nccl/device_clock.h"
 #include "dist/transports/nccl/nccl_api.h"
 #include "dist/transports/nccl/nccl_communicator.h"
@@ -36,21 +37,14 @@ class StreamWork;
 class NcclCollectives final : public DeviceCollectives,
                               public std::enable_shared_from_this<NcclCollectives> {
  public:
-  /// `id` must be equal on all ranks. `comm` must outlive every call. Collective. Throws CommError
+  /// `id` must be equal on all ranks. `ranks` must outlive every call. Collective. Throws CommError
   /// if the ranks do not connect in time.
-  NcclCollectives(Communicator& comm, Device device, const ncclUniqueId& id);
+  NcclCollectives(const Ranks& ranks, Device device, const ncclUniqueId& id);
   ~NcclCollectives() override;
 
   Device device() const override { return device_; }
   const char* name() const override { return "nccl"; }
-  Work all_reduce(DeviceCall call, const Tensor& x, ReduceOp op, AllReduce algorithm) override;
-  Work broadcast(DeviceCall call, const Tensor& x, int root) override;
-  Work reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) override;
-  Work all_gather(DeviceCall call, const Tensor& out, const Tensor& x) override;
-  Work reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x, ReduceOp op) override;
-  Work exchange(DeviceCall call, const Tensors& from, const Tensors& to, int root) override;
-  Work send(DeviceCall call, const Tensor& x, int peer, int tag) override;
-  Work recv(DeviceCall call, const Tensor& x, int peer, int tag) override;
+  Work start(Collective&& c, bool waits = false) override;
   void watch(std::string what) override;
   void give_up(const std::string& why) override { watchdog_->give_up(why); }
   bool has_failed() const override { return watchdog_->failure()->is_set(); }
@@ -58,8 +52,10 @@ class NcclCollectives final : public DeviceCollectives,
   const cuda::Stream& stream() const { return stream_; }
 
  private:
-  template <class Body>
-  Work put(DeviceCall call, std::vector<Tensor> tensors, Body body);
+  Work put(const Collective& c);
+  void call(const Collective& c, const std::string& title);
+  void all_reduce(const Collective& c, const std::string& title);
+  void exchange(const Collective& c, const std::string& title);
   void look_after(std::string title, std::optional<std::uint64_t> number,
                   const std::shared_ptr<StreamWork>& work);
   void check(ncclResult_t status, const std::string& what) { comm_.check(status, what); }

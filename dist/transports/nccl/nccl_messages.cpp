@@ -24,8 +24,8 @@ struct GoAhead {
   MessageContent elements = {};  // for which the receiver has room
 };
 
-/// The messages from one rank to another, on either side. Except for the communicator, it belongs
-/// to the thread that polls (dist/collectives/progress.h), one at a time.
+/// The state of the messages from one rank to another; both sides have one. Only the thread that
+/// polls (dist/collectives/progress.h) uses it, except for the communicator.
 struct NcclChannel {
   NcclChannel(int rank, int device) : comm(rank), stream(cuda::Stream::create(device)) {}
 
@@ -33,7 +33,7 @@ struct NcclChannel {
   cuda::Stream stream;
   ncclUniqueId id = {};
   bool is_connected = false;
-  std::deque<std::uint64_t> turns;  // messages that may go and are not in the stream yet
+  std::deque<std::uint64_t> turns;  // messages with a go-ahead that are not in the stream yet
   // Used by the sender.
   std::uint64_t next_number = 0;
   std::set<std::uint64_t> announced;             // numbers that have no go-ahead yet
@@ -51,7 +51,8 @@ struct Letter {
   int me, peer, tag;
   bool is_send;
   std::string what;
-  cuda::Event ready, done;  // before and after it: in the caller's stream, in the channel's
+  cuda::Event ready;  // in the caller's stream, before the message
+  cuda::Event done;   // in the channel's stream, after it
   Announcement announcement = {};
   GoAhead go_ahead = {};
 };
@@ -85,7 +86,7 @@ class NcclMessage final : public Operation {
       const bool told = transport_.test(told_), answered = transport_.test(answered_);
       return is_put_ && told && answered ? Poll::done : Poll::idle;
     } catch (const std::exception& e) {
-      // The other side waits for NCCL, or will do so: no message can follow.
+      // The other side waits for NCCL or soon will, so the channel cannot be used any further.
       watchdog_.give_up(
           concat("rank ", name(letter_->me), ": ", letter_->what, " failed: ", e.what()));
       throw;
@@ -222,22 +223,19 @@ class MessageWork final : public Pending {
 
 }  // namespace
 
-NcclMessages::NcclMessages(Communicator& comm, Device device, Watchdog& watchdog)
-    : comm_(comm), device_(device), watchdog_(watchdog) {}
+NcclMessages::NcclMessages(HostCollectives& host, Device device, Watchdog& watchdog)
+    : host_(host), device_(device), watchdog_(watchdog) {}
 NcclMessages::~NcclMessages() = default;
 
-Work NcclMessages::send(std::string what, const Tensor& x, int peer, int tag) {
-  return post(std::move(what), x, peer, tag, true);
-}
-Work NcclMessages::recv(std::string what, const Tensor& x, int peer, int tag) {
-  return post(std::move(what), x, peer, tag, false);
+int NcclMessages::rank_in_world() const {
+  return host_.transport()->rank_in_world(host_.transport()->rank());
 }
 
 std::shared_ptr<NcclChannel> NcclMessages::channel(int peer, bool is_send) {
   std::lock_guard lock(mutex_);
   std::shared_ptr<NcclChannel>& found = channels_[{peer, is_send}];
   if (found == nullptr) {
-    found = std::make_shared<NcclChannel>(comm_.rank_in_world(), device_.index);
+    found = std::make_shared<NcclChannel>(rank_in_world(), device_.index);
     if (is_send) {
       const ncclResult_t status = nccl().get_unique_id(&found->id);
       require<CommError>(status == ncclSuccess,
@@ -247,30 +245,33 @@ std::shared_ptr<NcclChannel> NcclMessages::channel(int peer, bool is_send) {
   return found;
 }
 
-Work NcclMessages::post(std::string what, const Tensor& x, int peer, int tag, bool is_send) {
-  require<CommError>(!cuda::is_capturing(), "rank ", comm_.rank_in_world(), ": ", what,
+Work NcclMessages::post(const Collective& c) {
+  const std::string what = c.title();
+  require<CommError>(!cuda::is_capturing(), "rank ", rank_in_world(), ": ", what,
                      ": a message cannot be captured into a graph, since the ranks "
                      "synchronize on the host first; collectives can");
   watchdog_.failure()->check();
-  auto letter = std::make_shared<Letter>(Letter{.x = x,
-                                                .channel = channel(peer, is_send),
-                                                .me = comm_.rank(),
-                                                .peer = peer,
-                                                .tag = tag,
+  const bool is_send = c.kind == Collective::Kind::send;
+  const auto transport = host_.transport();
+  auto letter = std::make_shared<Letter>(Letter{.x = c.x,
+                                                .channel = channel(c.peer, is_send),
+                                                .me = transport->rank(),
+                                                .peer = c.peer,
+                                                .tag = c.tag,
                                                 .is_send = is_send,
                                                 .what = what,
                                                 .ready = cuda::Event(device_.index),
                                                 .done = cuda::Event(device_.index)});
   letter->ready.record(cuda::current_stream(device_.index));
-  Work meeting =
-      comm_.start({.name = std::move(what),
-                   .begin = [transport = comm_.transport_, letter,
-                             &watchdog = watchdog_](ChunkBuffer&) -> std::unique_ptr<Operation> {
-                     return std::make_unique<NcclMessage>(*transport, letter, watchdog);
-                   },
-                   .keep = letter,
-                   .beside = true});
-  return Work(std::make_shared<MessageWork>(std::move(meeting), letter, watchdog_.failure()));
+  auto meeting = std::make_shared<WorkState>();
+  meeting->label = what;
+  meeting->beside = true;
+  meeting->begin = [transport, letter,
+                    &watchdog = watchdog_](ChunkBuffer&) -> std::unique_ptr<Operation> {
+    return std::make_unique<NcclMessage>(*transport, letter, watchdog);
+  };
+  return Work(
+      std::make_shared<MessageWork>(host_.submit(std::move(meeting)), letter, watchdog_.failure()));
 }
 
 std::vector<NcclCommunicator*> NcclMessages::communicators() {

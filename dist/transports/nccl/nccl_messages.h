@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/collectives/communicator.h"
+#include "dist/collectives/host_collectives.h"
 #include "dist/transports/nccl/nccl_communicator.h"
 #include "dist/transports/nccl/watchdog.h"
 
@@ -36,12 +36,12 @@ struct NcclChannel;
 
 class NcclMessages {
  public:
-  /// `comm` must outlive every call, `watchdog` all messages.
-  NcclMessages(Communicator& comm, Device device, Watchdog& watchdog);
+  /// `host` must outlive every call, `watchdog` all messages.
+  NcclMessages(HostCollectives& host, Device device, Watchdog& watchdog);
   ~NcclMessages();
 
-  Work send(std::string what, const Tensor& x, int peer, int tag);
-  Work recv(std::string what, const Tensor& x, int peer, int tag);
+  /// A send or a recv.
+  Work post(const Collective& c);
 
   /// NCCL's error on one of the channels; empty: no error.
   std::string error();
@@ -50,10 +50,10 @@ class NcclMessages {
   std::vector<NcclCommunicator*> communicators();
 
  private:
-  Work post(std::string what, const Tensor& x, int peer, int tag, bool is_send);
+  int rank_in_world() const;
   std::shared_ptr<NcclChannel> channel(int peer, bool is_send);
 
-  Communicator& comm_;
+  HostCollectives& host_;
   Device device_;
   Watchdog& watchdog_;
   std::mutex mutex_;  // of channels_, which the watchdog reads, too

@@ -227,7 +227,8 @@ class Program {
          .profile_steps =
              flags_.profile.empty() && flags_.report.empty() ? 0 : flags_.profile_steps,
          .profile = flags_.profile,
-         .out = out_});
+         .out = out_,
+         .progress = rd::train::parse_progress(flags_.progress)});
     report(model, result);
     // The report comes last: if it fails, all other results are already printed and written.
     if (!flags_.report.empty() && result.stopped_by == 0) {

@@ -45,6 +45,7 @@ struct Flags {
   std::int64_t profile_steps = 10;
   std::string predict = {}, export_onnx = {};
   bool augment = true;
+  std::string progress = "auto";
 };
 
 /// Parses the command line (flags that are not given keep `defaults`), then trains, evaluates or

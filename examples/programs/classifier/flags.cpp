@@ -146,6 +146,10 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
           "write a report of the run to FILE.html: curves, confusion matrix, the images with "
           "the largest loss, time per op",
           not_empty());
+  app.add("--progress", f.progress,
+          "how an epoch's progress is shown: bar, a line that is rewritten once a second; lines, "
+          "one for each tenth; none; auto is bar on a terminal without a launcher, otherwise lines",
+          rd::flags::one_of({"auto", "bar", "lines", "none"}));
   app.add("--json", f.json, "write the results to this file; - is standard output", not_empty());
   if (const auto end = app.read(argc, argv)) {
     if (end->status == 0) return {f, end->text, std::nullopt};

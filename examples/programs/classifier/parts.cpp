@@ -111,7 +111,8 @@ nn::AnyModule make_network(const Flags& flags, const rd::data::ImageDataset& ima
                          .in_channels = images.channels(),
                          .in_features = images.channels() * images.height() * images.width(),
                          .shortcut = flags.shortcut == "b" ? nn::Shortcut::b : nn::Shortcut::a,
-                         .grad_checkpointing = flags.grad_checkpointing});
+                         .grad_checkpointing = flags.grad_checkpointing,
+                         .image_size = images.height()});
 }
 
 Weights read_weights(const std::string& path, Flags& flags, bool decides) {

@@ -31,8 +31,10 @@ onnx::ModelProto model_of(const onnx::Program& program, const nn::StateDict& sta
   }
   onnx::GraphProto& graph = *proto.mutable_graph();
   graph.set_name("rondo");
-  onnx::declare(*graph.add_input(), onnx::input_name, program.input_dtype, program.input);
-  onnx::declare(*graph.add_output(), onnx::output_name, program.output.dtype, program.output.sizes);
+  for (const onnx::Input& input : program.inputs)
+    onnx::declare(*graph.add_input(), input.name, input.dtype, input.sizes);
+  for (const auto& [name, output] : program.outputs)
+    onnx::declare(*graph.add_output(), name, output.dtype, output.sizes);
   onnx::OnnxGraph writer(graph, program, state, file, most_bytes);
   onnx::write_program(program, writer);
   return proto;
@@ -40,11 +42,11 @@ onnx::ModelProto model_of(const onnx::Program& program, const nn::StateDict& sta
 
 }  // namespace
 
-void export_onnx(nn::Module& model, const Tensor& example, const std::filesystem::path& path,
+void export_onnx(const nn::ModelCall& call, const std::filesystem::path& path,
                  const OnnxOptions& options) {
   AtomicFile file(path.string());  // fails before the work if the file cannot be written
-  const onnx::Program program = onnx::make_program(model, example, options);
-  const onnx::ModelProto proto = model_of(program, model.state_dict(), path.string(), options);
+  const onnx::Program program = onnx::make_program(call, options);
+  const onnx::ModelProto proto = model_of(program, call.model.state_dict(), path.string(), options);
   require<IoError>(
       static_cast<std::int64_t>(proto.ByteSizeLong()) <= most_bytes, path.string(),
       ": would have more than 2 GB, the maximum for an ONNX file (it is one protocol buffer)");

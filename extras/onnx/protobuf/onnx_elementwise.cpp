@@ -1,5 +1,6 @@
 // Rules for element-wise ops and for reductions.
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -79,6 +80,10 @@ constexpr const char* onnx_name(UnaryOp op) {
     case UnaryOp::clamp:
     case UnaryOp::expm1:
     case UnaryOp::erfc:
+    case UnaryOp::erfinv:
+    case UnaryOp::lgamma:
+    case UnaryOp::digamma:
+    case UnaryOp::polygamma:
     case UnaryOp::log10:
     case UnaryOp::log2:
     case UnaryOp::exp2:
@@ -179,6 +184,8 @@ Names trunc(OpWriter& w) {
   return {w.node("Mul", {w.node("Sign", {x}), w.node("Floor", {w.node("Abs", {x})})})};
 }
 
+Names fmod(OpWriter& w) { return {w.node("Mod", {w.in(0), w.in(1)}, {{"fmod", std::int64_t{1}}})}; }
+
 Names cumsum(OpWriter& w) { return {w.node("CumSum", {w.in(0), w.list({w.integer("dim")})})}; }
 
 Names where(OpWriter& w) { return {w.node("Where", {w.tensor("condition"), w.in(0), w.in(1)})}; }
@@ -189,26 +196,47 @@ Names masked_fill(OpWriter& w) {
 
 /// Since opset 13, ReduceSum takes its dimensions as an input; the other reductions take an
 /// attribute.
-std::string reduced(OpWriter& w, const std::string& op_type, const Integers& dims,
-                    std::int64_t keepdims) {
-  if (op_type == "ReduceSum")
-    return w.node(op_type, {w.in(0), w.list(dims)}, {{"keepdims", keepdims}});
-  return w.node(op_type, {w.in(0)}, {{"axes", dims}, {"keepdims", keepdims}});
+std::string reduced(OpWriter& w, const std::string& x, const std::string& op_type,
+                    const Integers& dims, std::int64_t keepdims) {
+  if (op_type == "ReduceSum") return w.node(op_type, {x, w.list(dims)}, {{"keepdims", keepdims}});
+  return w.node(op_type, {x}, {{"axes", dims}, {"keepdims", keepdims}});
 }
 
-/// Reduces over the given dimensions, or over all. If other input dimensions have size 1, the
-/// output shape tells whether they are kept.
+/// The given dimensions of the input, or all.
+Integers reduced_dims(OpWriter& w) {
+  Integers dims(w.in_sizes(0).size());
+  std::iota(dims.begin(), dims.end(), 0);
+  return w.was_told("dims") ? w.integers("dims") : dims;
+}
+
+/// Reduces x, which has the sizes of the input. If other input dimensions have size 1, the output
+/// shape tells whether they are kept.
+std::string reduce(OpWriter& w, const std::string& x, const std::string& op_type) {
+  const std::size_t rank = w.in_sizes(0).size(), left = w.out_sizes().size();
+  const Integers dims = reduced_dims(w);
+  if (dims.empty()) return x;
+  if (left + dims.size() == rank) return reduced(w, x, op_type, dims, 0);
+  const std::string kept = reduced(w, x, op_type, dims, 1);
+  return left == rank ? kept : w.reshaped(kept);
+}
+
 Rule reduction(const char* op_type) {
-  return [=](OpWriter& w) -> Names {
-    const std::size_t rank = w.in_sizes(0).size(), left = w.out_sizes().size();
-    Integers dims(rank);
-    std::iota(dims.begin(), dims.end(), 0);
-    if (w.was_told("dims")) dims = w.integers("dims");
-    if (dims.empty()) return {w.in(0)};
-    if (left + dims.size() == rank) return {reduced(w, op_type, dims, 0)};
-    const std::string kept = reduced(w, op_type, dims, 1);
-    return {left == rank ? kept : w.reshaped(kept)};
-  };
+  return [=](OpWriter& w) { return Names{reduce(w, w.in(0), op_type)}; };
+}
+
+/// The sum of the squared differences from the mean, divided by n - correction.
+Names variance(OpWriter& w) {
+  const std::string x = w.in(0);
+  const Integers dims = reduced_dims(w);
+  const std::string mean = dims.empty() ? x : reduced(w, x, "ReduceMean", dims, 1);
+  const std::string difference = w.node("Sub", {x, mean});
+  const std::string squares = w.node("Mul", {difference, difference});
+  const std::int64_t correction = w.integer("correction");
+  if (correction == 0) return {reduce(w, squares, "ReduceMean")};  // of any batch
+  std::int64_t n = 1;
+  for (const std::int64_t d : dims) n *= w.fixed(w.in_sizes(0)[static_cast<std::size_t>(d)]);
+  const auto degrees = static_cast<double>(std::max<std::int64_t>(n - correction, 0));
+  return {w.node("Div", {reduce(w, squares, "ReduceSum"), w.number(degrees)})};
 }
 
 }  // namespace
@@ -240,6 +268,7 @@ void add_elementwise_rules(Rules& rules) {
                 {"mul", binary("Mul")},
                 {"div", binary("Div")},
                 {"pow", pow},
+                {"fmod", fmod},
                 {"maximum", binary("Max")},
                 {"minimum", binary("Min")},
                 {"where", where},
@@ -252,6 +281,8 @@ void add_elementwise_rules(Rules& rules) {
                 {"amin", reduction("ReduceMin")},
                 {"norm", reduction("ReduceL2")},
                 {"logsumexp", reduction("ReduceLogSumExp")},
+                {"var", variance},
+                {"std", unary("Sqrt")},  // of the variance
                 {"cumsum", cumsum},
                 {"to(dtype)", same},  // OpWriter::in casts
                 {"to(device)", same},

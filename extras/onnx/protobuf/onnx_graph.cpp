@@ -59,11 +59,15 @@ TensorProto::DataType data_type_of(DType dtype, const std::string& what) {
 OnnxGraph::OnnxGraph(GraphProto& graph, const Program& program, const nn::StateDict& known,
                      std::string file, std::int64_t limit)
     : graph_(graph), file_(std::move(file)), room_(limit) {
-  unique(input_name);
-  unique(output_name);
+  for (const Input& input : program.inputs) unique(input.name);
+  for (const auto& [name, output] : program.outputs) unique(name);
   for (const auto& [name, tensor] : known) known_.push_back({unique(name), tensor.detach()});
-  for (std::size_t d = 0; d < program.input.size(); ++d)
-    if (!program.input[d].is_fixed()) batch_dim_ = static_cast<std::int64_t>(d);
+  for (const Input& input : program.inputs) {
+    const auto batch = std::ranges::find_if_not(input.sizes, &Size::is_fixed);
+    if (batch == input.sizes.end()) continue;
+    batch_input_ = input.name;
+    batch_dim_ = batch - input.sizes.begin();
+  }
 }
 
 std::string OnnxGraph::unique(const std::string& name) {
@@ -115,7 +119,7 @@ std::string OnnxGraph::constant(const Operand& operand, DType dtype, const std::
 std::string OnnxGraph::batch(std::int64_t times) {
   std::string& name = batches_[times];
   if (name.empty() && times == 1)
-    name = node("Shape", {input_name}, {{"start", batch_dim_}, {"end", batch_dim_ + 1}},
+    name = node("Shape", {batch_input_}, {{"start", batch_dim_}, {"end", batch_dim_ + 1}},
                 batch_name)[0];
   else if (name.empty())
     name = node("Mul", {batch(1), integers({times})}, {}, concat(batch_name, "_times_", times))[0];

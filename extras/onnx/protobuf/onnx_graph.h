@@ -16,8 +16,6 @@
 
 namespace rondo::io::onnx {
 
-inline constexpr const char* input_name = "input";
-inline constexpr const char* output_name = "output";
 inline constexpr const char* batch_name = "batch";
 
 using Integers = std::vector<std::int64_t>;
@@ -59,6 +57,7 @@ class OnnxGraph {
   std::string batch(std::int64_t times);
 
   GraphProto& graph_;
+  std::string batch_input_;  // an input with a batch, and its batch dimension
   std::int64_t batch_dim_ = -1;
   std::vector<nn::NamedTensor> known_;  // initialisers, and candidates by name
   std::set<std::string> written_;       // names of `known_` that are in the graph

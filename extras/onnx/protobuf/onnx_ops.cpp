@@ -10,7 +10,7 @@ std::string OpWriter::value_of(const Operand& operand, DType dtype, const std::s
   if (operand.kind == Operand::Kind::constant)
     return graph_.constant(operand, dtype, step_.name + "." + name);
   const std::string value = operand.kind == Operand::Kind::input
-                                ? input_name
+                                ? operand.input
                                 : values_[operand.step][static_cast<std::size_t>(operand.output)];
   return operand.dtype == dtype
              ? value
@@ -62,7 +62,7 @@ void write_program(const Program& program, OnnxGraph& graph) {
   std::vector<Names> values;
   for (const Step& step : program.steps) {
     if (step.op == "input") {
-      values.push_back({input_name});
+      values.push_back({step.name});
     } else if (step.op == "parameter") {
       values.push_back({graph.initializer(step.value, step.name)});
     } else {
@@ -72,11 +72,17 @@ void write_program(const Program& program, OnnxGraph& graph) {
       values.push_back(rule->second(writer));
     }
   }
-  const Operand& output = program.output;
-  const std::string value = values[output.step][static_cast<std::size_t>(output.output)];
-  // If no node produced it (the input or a parameter), it already has a name.
-  if (!graph.rename(value, output_name))
-    graph.rename(graph.node("Identity", {value}, {}, "identity")[0], output_name);
+  for (const auto& [name, output] : program.outputs) {
+    std::string& value = values[output.step][static_cast<std::size_t>(output.output)];
+    // If no node produced it (an input or a parameter), or if it is an output already, it has a
+    // name.
+    const bool has_name = std::ranges::any_of(
+        program.outputs, [&](const auto& other) { return other.first == value; });
+    if (has_name || !graph.rename(value, name))
+      graph.rename(graph.node("Identity", {value}, {}, "identity")[0], name);
+    else
+      value = name;
+  }
 }
 
 }  // namespace rondo::io::onnx

@@ -22,7 +22,8 @@ namespace {
 
 /// The inputs for the two traces.
 struct Inputs {
-  Tensor first, second;
+  std::vector<std::string> names;
+  Tensors first, second;
   std::int64_t first_batch = 0, second_batch = 0;  // equal: the batch is fixed
 };
 
@@ -40,6 +41,7 @@ Tensor others(const Tensor& x) {
     Generator generator(1);
     return rand(x.shape(), {.dtype = f64}, generator).to(x.dtype()).to(x.device()) * 20.0 - 10.0;
   }
+  if (x.dtype() == boolean) return ~x;
   const Tensor turned = max(x) - x;
   require(any(ne(turned, x)).item<bool>(),
           "export_onnx: the example has only zeros; with other elements, constants can be told "
@@ -47,18 +49,42 @@ Tensor others(const Tensor& x) {
   return turned;
 }
 
-Inputs inputs_like(const Tensor& example, const OnnxOptions& options) {
-  require<DTypeError>(example.dtype() == f32 || example.dtype() == f64 || example.dtype() == i64,
+void add_input(Inputs& inputs, const std::string& name, const Tensor& example,
+               const OnnxOptions& options) {
+  require<DTypeError>(example.dtype() == f32 || example.dtype() == f64 || example.dtype() == i64 ||
+                          example.dtype() == boolean,
                       "export_onnx: an example of ", example.dtype(),
-                      "; inputs may be f32, f64 and i64");
+                      "; inputs may be f32, f64, i64 and bool");
   require<ShapeError>(example.numel() > 0, "export_onnx: the example ", example.shape(),
                       " has no elements");
   const Tensor x = example.detach().contiguous();
-  if (!options.dynamic_batch) return {x, others(x), 0, 0};
+  inputs.names.push_back(name);
+  if (!options.dynamic_batch || std::ranges::count(options.fixed_inputs, name) > 0) {
+    inputs.first.push_back(x);
+    inputs.second.push_back(others(x));
+    return;
+  }
   require<ShapeError>(x.dim() > 0, "export_onnx: an example without dimensions has no batch");
   const std::int64_t dim = wrap_dim(options.batch_dim, x.dim(), "export_onnx: batch_dim");
   const Tensor second = others(repeated_to(x, dim, std::max<std::int64_t>(x.size(dim), 3)));
-  return {repeated_to(x, dim, 2), repeated_to(second, dim, 3), 2, 3};
+  inputs.first.push_back(repeated_to(x, dim, 2));
+  inputs.second.push_back(repeated_to(second, dim, 3));
+  inputs.first_batch = 2;
+  inputs.second_batch = 3;
+}
+
+Inputs inputs_of(const nn::ModelCall& call, const OnnxOptions& options) {
+  Inputs inputs;
+  for (const auto& [name, example] : call.inputs) add_input(inputs, name, example, options);
+  for (const std::string& name : options.fixed_inputs)
+    require(std::ranges::count(inputs.names, name) > 0, "export_onnx: fixed_inputs has \"", name,
+            "\", but no input is called so");
+  return inputs;
+}
+
+void require_count(const std::vector<std::string>& names, std::size_t tensors, const char* option) {
+  require(names.empty() || names.size() == tensors, "export_onnx: ", option, " has ", names.size(),
+          " names, but there are ", tensors, " tensors");
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
@@ -102,12 +128,21 @@ class Joiner {
             " for another; a file can hold only one graph");
     for (std::size_t i = 0; i < first_.nodes.size(); ++i)
       program_.steps.push_back(join(first_.nodes[i], second_.nodes[i]));
-    place_ = "export_onnx: the output";
-    program_.input = sizes(inputs_.first.shape(), inputs_.second.shape());
-    program_.input_dtype = inputs_.first.dtype();
-    require(first_.output.node >= 0,
-            "export_onnx: the output does not depend on anything that gradients flow through");
-    program_.output = argument(first_.output, second_.output);
+    for (std::size_t i = 0; i < inputs_.names.size(); ++i) {
+      place_ = concat("export_onnx: the input \"", inputs_.names[i], '"');
+      program_.inputs.push_back({inputs_.names[i],
+                                 sizes(inputs_.first[i].shape(), inputs_.second[i].shape()),
+                                 inputs_.first[i].dtype()});
+    }
+    require(first_.outputs.size() == second_.outputs.size(), "export_onnx: forward returns ",
+            first_.outputs.size(), " tensors for one input and ", second_.outputs.size(),
+            " for another");
+    for (std::size_t i = 0; i < first_.outputs.size(); ++i) {
+      const auto& [name, output] = first_.outputs[i];
+      place_ = concat("export_onnx: the result \"", name, '"');
+      require(output.node >= 0, place_, " does not depend on anything that gradients flow through");
+      program_.outputs.emplace_back(name, argument(output, second_.outputs[i].second));
+    }
     return std::move(program_);
   }
 
@@ -182,8 +217,10 @@ class Joiner {
     require(a.defined() == b.defined(), place_, " has a different argument for another input");
     if (!a.defined()) return {};
     Operand operand{.sizes = sizes(a.shape(), b.shape()), .dtype = a.dtype()};
-    if (shows(a, inputs_.first) && shows(b, inputs_.second)) {
+    for (std::size_t i = 0; i < inputs_.names.size(); ++i) {
+      if (!shows(a, inputs_.first[i]) || !shows(b, inputs_.second[i])) continue;
       operand.kind = Operand::Kind::input;
+      operand.input = inputs_.names[i];
       return operand;
     }
     operand.kind = Operand::Kind::constant;
@@ -231,12 +268,19 @@ std::string place_of(const std::string& op, const std::string& scope) {
   return concat("export_onnx: '", op, "' in ", scope.empty() ? "the model" : scope);
 }
 
-Program make_program(nn::Module& model, const Tensor& example, const OnnxOptions& options) {
+Program make_program(const nn::ModelCall& given, const OnnxOptions& options) {
   const NoGradGuard no_grad;  // traces record nevertheless
-  const Inputs inputs = inputs_like(example, options);
-  const nn::Trace first = nn::trace(model, inputs.first);
+  nn::ModelCall call = given;
+  require_count(options.input_names, call.inputs.size(), "input_names");
+  for (std::size_t i = 0; i < options.input_names.size(); ++i)
+    call.inputs[i].name = options.input_names[i];
+  const Inputs inputs = inputs_of(call, options);
+  nn::Trace first = nn::trace(call, inputs.first);
+  require_count(options.output_names, first.outputs.size(), "output_names");
+  for (std::size_t i = 0; i < options.output_names.size(); ++i)
+    first.outputs[i].first = options.output_names[i];
   const std::vector<std::uint64_t> versions = versions_of(first);
-  const nn::Trace second = nn::trace(model, inputs.second);
+  const nn::Trace second = nn::trace(call, inputs.second);
   require(versions_of(first) == versions,
           "export_onnx: forward overwrites a buffer or a parameter that it computes with; a file "
           "can hold only one state of it");

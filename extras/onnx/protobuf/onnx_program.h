@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "extras/onnx/onnx.h"
@@ -27,7 +28,8 @@ struct Operand {
   Kind kind = Kind::none;
   std::size_t step = 0;  // the step whose output it is
   int output = 0;
-  Tensor value = {};  // of a constant; of size 1 where `sizes` is a multiple of the batch
+  std::string input = {};  // the name of an input
+  Tensor value = {};       // of a constant; of size 1 where `sizes` is a multiple of the batch
   Sizes sizes = {};
   DType dtype = f32;
 };
@@ -42,17 +44,22 @@ struct Step {
   Tensor value;  // of a parameter
 };
 
+struct Input {
+  std::string name;
+  Sizes sizes;
+  DType dtype;
+};
+
 struct Program {
   std::vector<Step> steps;
-  Operand output;
-  Sizes input;
-  DType input_dtype = f32;
+  std::vector<Input> inputs;
+  std::vector<std::pair<std::string, Operand>> outputs;
 };
 
 /// Traces the model twice. Throws Error if the two traces have different ops, if an apparent
-/// constant depends on the input, if a size is not a multiple of the batch, or if the output is not
+/// constant depends on the input, if a size is not a multiple of the batch, or if an output is not
 /// floating-point.
-Program make_program(nn::Module& model, const Tensor& example, const OnnxOptions& options);
+Program make_program(const nn::ModelCall& call, const OnnxOptions& options);
 
 /// "export_onnx: 'conv2d' in layer1.0.conv1".
 std::string place_of(const std::string& op, const std::string& scope);

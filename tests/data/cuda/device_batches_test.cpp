@@ -8,8 +8,11 @@
 #include "data/resident.h"
 #include "data/transforms.h"
 #include "support/errors.h"
+#include "support/host_cudart.h"
 #include "support/simulated_gpu.h"
 #include "support/support.h"
+#include "tensor/cuda/cudart.h"
+#include "tensor/cuda/simulation.h"
 #include "tensor/cuda/stream.h"
 
 namespace rondo::data {
@@ -130,6 +133,22 @@ TEST_F(GpuBatches, MadeOnTheGpuAreThoseOfTheCpu) {
       }
     }
   }
+}
+
+// After some errors of a kernel every later call fails, also those of the iterator's end.
+TEST_F(GpuBatches, TheEndOfAnIteratorDoesNotThrowWhenTheDeviceIsLost) {
+  if (!cuda::is_simulated()) GTEST_SKIP() << "a real GPU would stay lost";
+  DataLoader loader = loader_of(images(20), 0, ImageTransform(everything, {.seed = 3}));
+  DeviceBatches batches(loader, gpu);
+  cuda::Cudart lost = test::host_cudart();
+  lost.stream_wait_event = [](cudaStream_t, cudaEvent_t, unsigned) {
+    return cudaErrorLaunchFailure;
+  };
+  {
+    const DeviceBatches::Iterator at = batches.begin();
+    cuda::set_cudart(&lost);
+  }
+  cuda::set_cudart(&test::host_cudart());
 }
 
 TEST_F(GpuBatches, ASampleThatIsNotThereIsNamed) {

@@ -34,6 +34,21 @@ TEST(Bucket, ReverseOrderSmallFirstNoPadding) {
   EXPECT_EQ(plan[1].slices[1].offset, 30);
 }
 
+// fc.bias and fc.weight of ten classes, a batch norm of 20 channels, and a convolution's weight.
+TEST(Bucket, WholeCacheLinesComeFirst) {
+  const auto plan = plan_buckets(sizes({1152, 20, 20, 640, 10}));
+  ASSERT_EQ(plan.size(), 1u);
+  EXPECT_EQ(parameters_of(plan[0]), (Indices{4, 3, 2, 1, 0}));  // still in backward's order
+  std::vector<std::int64_t> offsets;
+  for (const auto& slice : plan[0].slices) offsets.push_back(slice.offset);
+  EXPECT_EQ(offsets, (std::vector<std::int64_t>{1792, 0, 1802, 1822, 640}));
+  EXPECT_EQ(plan[0].numel, 1842);
+  // 16 f32 fill a cache line, and so do 32 bf16.
+  const std::vector<GradientSize> halves = {{32, bf16}, {16, bf16}};
+  EXPECT_EQ(plan_buckets(halves)[0].slices[0].offset, 32);
+  EXPECT_EQ(plan_buckets(halves)[0].slices[1].offset, 0);
+}
+
 TEST(Bucket, ALargeParameterHasItsOwn) {
   auto plan = plan_buckets(sizes({4, 1000, 4}), {.bucket_bytes = 64, .first_bucket_bytes = 64});
   ASSERT_EQ(plan.size(), 3u);

@@ -41,6 +41,9 @@ TEST_P(DdpTest, WithACheckpoint) {
     test::check_equals_one_process<CheckpointedMlp>(comm, {20}, f64, 1e-12, small);
   });
 }
+TEST_P(DdpTest, AnyForward) {
+  on_ranks(GetParam(), [](auto comm) { test::check_any_forward(comm); });
+}
 TEST_P(DdpTest, Overlap) { on_ranks(GetParam(), test::check_overlap); }
 // Without overlap every bucket is sent after backward, and the gradients are the same.
 TEST_P(DdpTest, WithoutOverlap) {
@@ -412,8 +415,8 @@ TEST_P(DdpTest, AStepThatThrewCanBeAbandoned) {
     };
     for (int micro_batch : {0, 1}) {
       step(ddp, micro_batch);
-      HookHandle hook = register_accumulate_hook(model.fc1.weight,
-                                                 [](const Tensor&) { throw Error("a mistake"); });
+      HookHandle hook = register_post_accumulate_grad_hook(
+          model.fc1.weight, [](const Tensor&) { throw Error("a mistake"); });
       EXPECT_EQ(test::message_of([&] { step(ddp, 1); }), "a mistake");
       hook.remove();
       EXPECT_EQ(ddp.step_is_complete(), micro_batch == 0);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "autograd/gradcheck.h"
 #include "autograd/ops/arithmetic.h"
@@ -114,6 +115,76 @@ TEST_F(Linalg, DecompositionsKeepTheirPromises) {
   EXPECT_EQ(linalg::slogdet(zeros({2, 2})).sign.item(), 0);
 }
 
+TEST_F(Linalg, ComposedFunctionsAreThoseOfPyTorch) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  GoldenCases cases = {
+      {"eigvalsh", [](X x) { return linalg::eigvalsh(symmetric(x[0])); }},
+      {"svdvals", [](X x) { return linalg::svdvals(x[0]); }},
+      {"solve_triangular.upper",
+       [](X x) { return linalg::solve_triangular(x[0], x[1], {.upper = true}); }},
+      {"solve_triangular.lower",
+       [](X x) { return linalg::solve_triangular(x[0], x[1], {.upper = false}); }},
+      {"solve_triangular.unit",
+       [](X x) {
+         return linalg::solve_triangular(x[0], x[1], {.upper = false, .unitriangular = true});
+       }},
+      {"matrix_exp", [](X x) { return linalg::matrix_exp(x[0]); }},
+      {"matrix_exp.large", [](X x) { return linalg::matrix_exp(x[0] * 4); }},
+      {"matrix_norm.dims",
+       [](X x) {
+         return linalg::matrix_norm(x[0], 1, {0, 2}, true);
+       }},
+      {"norm", [](X x) { return linalg::norm(x[0]); }},
+      {"norm.vector", [](X x) { return linalg::norm(x[0], 3); }},
+      {"norm.matrix", [](X x) { return linalg::norm(x[0], 2); }},
+      {"norm.dims",
+       [](X x) {
+         return linalg::norm(x[0], "nuc", {0, 1});
+       }},
+  };
+  for (const char* name : {"pinv.tall", "pinv.square", "pinv.wide", "pinv.rank2"})
+    cases[name] = [](X x) { return linalg::pinv(x[0]); };
+  for (const char* name : {"lstsq.tall", "lstsq.wide"})
+    cases[name] = [](X x) { return linalg::lstsq(x[0], x[1]).solution; };
+  for (const std::int64_t n : {-2, 0, 1, 5})
+    cases[concat("matrix_power.", n)] = [n](X x) {
+      return linalg::matrix_power(x[0], n) + x[0] * 0;
+    };
+  for (const std::string ord : {"fro", "nuc"}) {
+    cases["matrix_norm." + ord] = [ord](X x) { return linalg::matrix_norm(x[0], ord); };
+    cases["cond." + ord] = [ord](X x) { return linalg::cond(x[0], ord); };
+  }
+  for (const double ord : {2.0, -2.0, 1.0, -1.0, inf, -inf}) {
+    cases[concat("matrix_norm.", ord)] = [ord](X x) { return linalg::matrix_norm(x[0], ord); };
+    cases[concat("cond.", ord)] = [ord](X x) { return linalg::cond(x[0], ord); };
+  }
+  for (const double ord : {0.0, 2.0, 3.0, -1.0, inf, -inf})
+    cases[concat("vector_norm.", ord)] = [ord](X x) {
+      return linalg::vector_norm(x[0], ord, {1}) + sum(x[0]) * 0;
+    };
+  expect_cases("linalg.txt", cases);
+}
+
+TEST_F(Linalg, RanksAndResiduals) {
+  const Tensor a = tensor<double>({1, 2, 3, 2, 4, 6, 0, 1, 1}, {3, 3});
+  EXPECT_EQ(linalg::matrix_rank(stack({a, eye(3, -1, {.dtype = f64})})).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(linalg::matrix_rank(eye(3), {.atol = 1.5}).item(), 0);
+  EXPECT_EQ(linalg::matrix_rank(zeros({0, 3})).item(), 0);
+  EXPECT_EQ(linalg::pinv(zeros({0, 3})).shape(), (Dims{3, 0}));
+  EXPECT_EQ(linalg::cond(tensor<double>({1, 1, 1, 1}, {2, 2})).item() > 1e15, true);
+  // A line through 0, 1, 1.
+  const Tensor places = tensor<double>({1, 0, 1, 1, 1, 2}, {3, 2}),
+               heights = tensor<double>({0, 1, 1});
+  const auto [solution, residuals, rank] = linalg::lstsq(places, heights);
+  EXPECT_TRUE(all_close(solution, tensor<double>({1. / 6, 0.5}), 1e-14));
+  EXPECT_NEAR(residuals.item(), 1. / 6, 1e-14);
+  EXPECT_EQ(rank.item(), 2);
+  EXPECT_EQ(linalg::matrix_exp(zeros({2, 0, 0})).shape(), (Dims{2, 0, 0}));
+  EXPECT_TRUE(all_close(linalg::matrix_exp(tensor({0.F, 1.F, 0.F, 0.F}, {2, 2})),
+                        tensor({1.F, 1.F, 0.F, 1.F}, {2, 2}), 1e-6));
+}
+
 TEST_F(Linalg, TheGradientOfDetOfASingularMatrixIsItsCofactors) {
   const Tensor a = tensor<double>({1, 2, 3, 2, 4, 6, 0, 1, 1}, {3, 3}).requires_grad_();
   linalg::det(a).backward();
@@ -145,6 +216,8 @@ TEST_F(Linalg, SecondDerivatives) {
   checked("eigh.vectors", [](X x) { return abs(linalg::eigh(symmetric(x[0])).vectors); }, {a});
   checked("svd.u", [](X x) { return abs(linalg::svd(x[0]).u); }, {a});
   checked("svd.vh", [](X x) { return abs(linalg::svd(x[0]).vh); }, {b});
+  checked("pinv", [](X x) { return linalg::pinv(x[0]); }, {b});
+  checked("matrix_exp", [](X x) { return linalg::matrix_exp(x[0]); }, {a});
   checked("qr.q", [](X x) { return abs(linalg::qr(x[0]).q); }, {a});
 }
 
@@ -156,6 +229,15 @@ TEST_F(Linalg, Errors) {
                "is f16; expected f32 or f64");
   EXPECT_ERROR(linalg::solve(eye(2), ones({3, 1})), ShapeError, "must have 2 rows");
   EXPECT_ERROR(linalg::solve(eye(2), ones({2}, {.dtype = f64})), DTypeError, "A is f32, B is f64");
+  EXPECT_ERROR(linalg::matrix_power(ones({2, 3}), 2), ShapeError,
+               "linalg::matrix_power: expected square matrices (…, n, n), got [2, 3]");
+  EXPECT_ERROR(linalg::matrix_exp(full({1, 1}, INFINITY)), Error, "a matrix is not finite");
+  EXPECT_ERROR(linalg::matrix_norm(eye(2), 3), Error, "linalg::matrix_norm: ord is 3; there are");
+  EXPECT_ERROR(linalg::matrix_norm(eye(2), "max"), Error, "ord is \"max\"; there are \"fro\"");
+  EXPECT_ERROR(linalg::matrix_norm(eye(2), "fro", {0, -2}), ShapeError, "are the same");
+  EXPECT_ERROR(linalg::norm(ones({1, 1, 1}), 2), ShapeError, "expected 1 or 2 dimensions, got 3");
+  EXPECT_ERROR(linalg::lstsq(ones({3, 2}), ones({2, 1})), ShapeError, "must have as many rows");
+  EXPECT_ERROR(linalg::vector_norm(ones({2}).to(i64), 0), DTypeError, "the input is i64");
   const Tensor second = stack({eye(2), ones({2, 2})});
   EXPECT_ERROR(linalg::inv(second), Error,
                "linalg::inv: matrix 1 of the batch is singular or contains NaN");

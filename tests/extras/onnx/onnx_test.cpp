@@ -15,6 +15,7 @@
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "autograd/record.h"
 #include "extras/quantization/prepare.h"
 #include "nn/activation.h"
@@ -28,6 +29,7 @@
 #include "nn/models/models.h"
 #include "nn/norm.h"
 #include "onnx.pb.h"
+#include "support/any_forward.h"
 #include "support/errors.h"
 #include "support/files.h"
 #include "tensor/creation.h"
@@ -198,8 +200,15 @@ TEST(OnnxRefusals, NameOpAndModule) {
   EXPECT_ERROR(io::export_onnx(model, zeros({2, 3}), folder / "x.onnx"), Error,
                "export_onnx: 'sort' in 1.1 has no ONNX form in rondo");
   EXPECT_EQ(folder.count(), 0);
+  EXPECT_THAT(refusal_of([](const Tensor& x) { return lgamma(x); }),
+              HasSubstr("'lgamma' in the model has no ONNX form"));
   EXPECT_THAT(refusal_of([](const Tensor& x) { return (x * 1.0).add_(x); }),
               HasSubstr("'add_' in the model has no ONNX form"));
+}
+
+TEST(OnnxRefusals, OfAVarianceWhoseDivisorDependsOnTheBatch) {
+  EXPECT_THAT(refusal_of([](const Tensor& x) { return var(x, {0}); }),
+              HasSubstr("'var' in the model needs a constant size"));
 }
 
 TEST(OnnxRefusals, OfStatisticsOfTheBatch) {
@@ -209,6 +218,71 @@ TEST(OnnxRefusals, OfStatisticsOfTheBatch) {
                "'batch_norm' in 0 has no ONNX form in rondo");
 }
 
+std::string text_of(const google::protobuf::RepeatedPtrField<io::onnx::ValueInfoProto>& values) {
+  std::string text;
+  for (const auto& value : values)
+    text += (text.empty() ? "" : "; ") + value.name() + " " + shape_of(value);
+  return text;
+}
+
+TEST(Onnx, SeveralInputsAndResultsHaveNames) {
+  const TemporaryFolder folder;
+  const auto graph_of = [&](auto& model, const auto& example, const io::OnnxOptions& options) {
+    io::export_onnx(model, example, folder / "model.onnx", options);
+    ModelProto proto;
+    EXPECT_TRUE(proto.ParseFromString(read_file(folder / "model.onnx")));
+    return proto.graph();
+  };
+  Detector net;
+  const auto example = std::tuple(randn({2, 6}), ones({2, 6}));
+  GraphProto graph = graph_of(net, example, {.input_names = {"image", "mask"}});
+  EXPECT_EQ(text_of(graph.input()), "image batch, 6; mask batch, 6");
+  EXPECT_EQ(text_of(graph.output()), "scores batch, 3; boxes batch, 4; features.0 batch, 8");
+  EXPECT_THAT(op_types(graph), ElementsAre("Mul", "Gemm", "Relu", "Gemm", "Gemm"));
+  EXPECT_THAT(graph.node(0).input(), ElementsAre("image", "mask"));
+  EXPECT_EQ(graph.node(2).output(0), "features.0");
+  EXPECT_THAT(graph.node(4).input(), ElementsAre("features.0", "box.weight", "box.bias"));
+
+  graph = graph_of(net, std::tuple(randn({2, 6}), ones({1, 6})),
+                   {.output_names = {"a", "b", "c"}, .fixed_inputs = {"input_1"}});
+  EXPECT_EQ(text_of(graph.input()), "input_0 batch, 6; input_1 1, 6");
+  EXPECT_EQ(text_of(graph.output()), "a batch, 3; b batch, 4; c batch, 8");
+}
+
+struct TwiceOnnx : nn::ModuleOf<Tensors(Tensor, Tensor)> {
+  Tensors forward(Tensor x, Tensor mask) override {
+    const Tensor y = where(mask, x, -x);
+    return {y, y, x};
+  }
+};
+TEST(Onnx, AResultMayBeListedTwice) {
+  const TemporaryFolder folder;
+  TwiceOnnx twice;
+  io::export_onnx(twice, std::tuple(randn({2, 3}), eq(ones({2, 3}), 1)), folder / "model.onnx");
+  ModelProto proto;
+  EXPECT_TRUE(proto.ParseFromString(read_file(folder / "model.onnx")));
+  EXPECT_EQ(text_of(proto.graph().output()),
+            "output_0 batch, 3; output_1 batch, 3; output_2 batch, 3");
+  EXPECT_THAT(op_types(proto.graph()), ElementsAre("Neg", "Where", "Identity", "Identity"));
+}
+
+TEST(OnnxRefusals, OfNamesThatDoNotFit) {
+  const TemporaryFolder folder;
+  Detector net;
+  const auto error_of = [&](const io::OnnxOptions& options) {
+    return message_of([&] {
+      io::export_onnx(net, std::tuple(randn({2, 6}), ones({2, 6})), folder / "x.onnx", options);
+    });
+  };
+  EXPECT_THAT(error_of({.input_names = {"image"}}),
+              HasSubstr("input_names has 1 names, but there are 2 tensors"));
+  EXPECT_THAT(error_of({.output_names = {"y"}}),
+              HasSubstr("output_names has 1 names, but there are 3 tensors"));
+  EXPECT_THAT(error_of({.fixed_inputs = {"mask"}}),
+              HasSubstr("fixed_inputs has \"mask\", but no input is called so"));
+  EXPECT_EQ(folder.count(), 0);
+}
+
 TEST(OnnxRefusals, OfWhatTheTapeDoesNotShow) {
   const char* differs = "differs between inputs but does not come from recorded ops";
   EXPECT_THAT(refusal_of([](const Tensor& x) { return x + x.detach() * 2.0; }), HasSubstr(differs));
@@ -216,8 +290,9 @@ TEST(OnnxRefusals, OfWhatTheTapeDoesNotShow) {
               HasSubstr(differs));
   EXPECT_THAT(refusal_of([](const Tensor& x) { return x / static_cast<double>(x.size(0)); }),
               HasSubstr("'div' in the model gets a tensor of shape []"));
-  EXPECT_THAT(refusal_of([](const Tensor& x) { return x.detach(); }),
-              HasSubstr("the output does not depend on anything that gradients flow through"));
+  EXPECT_THAT(
+      refusal_of([](const Tensor& x) { return x.detach(); }),
+      HasSubstr("the result \"output\" does not depend on anything that gradients flow through"));
   EXPECT_THAT(refusal_of([](const Tensor& x) { return x.sum().item() == 6 ? x : relu(x); }),
               HasSubstr("ops for one input"));
 }
@@ -280,7 +355,7 @@ TEST(OnnxRefusals, OfNothing) {
 
 TEST(OnnxRefusals, OfOtherDtypes) {
   EXPECT_THAT(refusal_of([](const Tensor& x) { return x * 1.0; }, ones({2}, {.dtype = bf16})),
-              HasSubstr("an example of bf16; inputs may be f32, f64 and i64"));
+              HasSubstr("an example of bf16; inputs may be f32, f64, i64 and bool"));
   EXPECT_THAT(refusal_of([](const Tensor& x) { return x.to(f16).to(f32); }),
               HasSubstr("'to(dtype)' in the model is of f16"));
   nn::Linear half(3, 2);

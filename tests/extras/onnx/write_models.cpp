@@ -1,5 +1,5 @@
 // write_models FOLDER [--all]: writes models as ONNX files, each next to NAME.safetensors with
-// inputs and rondo's outputs: "input" and "output", and "input_2" and "output_2" for another batch.
+// inputs and rondo's outputs under the file's names, and with the suffix "_2" for another batch.
 // check.py gives the inputs to ONNX Runtime. --all also writes the large ResNets, 700 MB.
 
 #include <filesystem>
@@ -10,6 +10,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/interpolate.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
@@ -22,18 +23,29 @@
 #include "nn/containers.h"
 #include "nn/conv1d.h"
 #include "nn/conv2d.h"
+#include "nn/conv3d.h"
+#include "nn/conv_transpose1d.h"
 #include "nn/conv_transpose2d.h"
 #include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/flatten.h"
 #include "nn/fold.h"
+#include "nn/init.h"
 #include "nn/instance_norm.h"
+#include "nn/models/convnext.h"
+#include "nn/models/densenet.h"
+#include "nn/models/efficientnet.h"
+#include "nn/models/mobilenet_v2.h"
 #include "nn/models/models.h"
+#include "nn/models/unet.h"
+#include "nn/models/vgg.h"
+#include "nn/models/vit.h"
 #include "nn/norm.h"
 #include "nn/padding.h"
 #include "nn/pooling.h"
 #include "nn/recurrent.h"
 #include "nn/transformer.h"
+#include "support/any_forward.h"
 #include "support/mnist_cnn.h"
 #include "tensor/creation.h"
 
@@ -105,6 +117,27 @@ class Writer {
     io::save_safetensors((folder_ / (name + ".safetensors")).string(), tensors);
   }
 
+  /// A module with several inputs and results.
+  void detector() {
+    const NoGradGuard no_grad;
+    test::Detector net;
+    nn::StateDict tensors;
+    const auto add = [&](std::int64_t rows, const std::string& suffix) {
+      const Tensor image = randn({rows, 6}), mask = randn({rows, 6});
+      tensors.push_back({"image" + suffix, image});
+      tensors.push_back({"mask" + suffix, mask});
+      const test::Detections found = net(image, mask);
+      each_tensor(found, [&](const std::string& name, const Tensor& y) {
+        tensors.push_back({name + suffix, y});
+      });
+    };
+    add(2, "");
+    add(5, "_2");
+    io::export_onnx(net, std::tuple(tensors["image"], tensors["mask"]), folder_ / "detector.onnx",
+                    {.input_names = {"image", "mask"}});
+    io::save_safetensors((folder_ / "detector.safetensors").string(), tensors);
+  }
+
  private:
   std::filesystem::path folder_;
 };
@@ -122,6 +155,29 @@ void write_networks(Writer& write, bool all) {
   nn::AnyModule frozen = nn::make_model("resnet20");
   frozen.requires_grad_(false);
   write("resnet20_frozen", frozen, picture);
+  write("vgg11_bn", nn::VGG({.depth = 11, .batch_norm = true, .num_classes = 7, .width = 0.0625}),
+        picture);
+  write("mobilenet_v2", nn::MobileNetV2({.num_classes = 7, .width_mult = 0.25}), picture);
+  write("efficientnet", nn::EfficientNet({.num_classes = 7, .width_mult = 0.25, .depth_mult = 0.5}),
+        picture);
+  write("convnext",
+        nn::ConvNeXt({.num_classes = 7,
+                      .channels = {8, 16, 24, 32},
+                      .blocks = {1, 1, 2, 1},
+                      .layer_scale = 1}),
+        picture);
+  write("densenet", nn::DenseNet({.num_classes = 7, .growth_rate = 4, .blocks = {1, 2, 2, 2}}),
+        picture);
+  nn::VisionTransformer vit({.image_size = 32,
+                             .patch_size = 8,
+                             .num_layers = 2,
+                             .num_heads = 2,
+                             .hidden_dim = 16,
+                             .mlp_dim = 32,
+                             .num_classes = 7});
+  nn::init::normal_(vit.heads.head.weight);  // it starts as 0
+  write("vit", vit, picture);
+  write("unet", nn::UNet({.num_classes = 2, .width = 4}), randn({2, 3, 18, 35}));
   if (!all) return;
   for (const char* name :
        {"resnet32", "resnet44", "resnet56", "resnet34", "resnet50", "resnet101", "resnet152"})
@@ -135,6 +191,12 @@ void write_image_layers(Writer& write) {
         nn::Conv2d(6, 9, {3, 2}, {.stride = {2, 1}, .padding = {1, 0}, .dilation = 2, .groups = 3}),
         x);
   write("conv1d", nn::Conv1d(6, 4, 3, {.stride = 2, .padding = 1}), randn({2, 6, 11}));
+  write("conv3d",
+        nn::Conv3d(4, 6, {3, 2, 2}, {.stride = {1, 2, 1}, .padding = {1, 0, 1}, .groups = 2}),
+        randn({2, 4, 5, 6, 4}));
+  write("conv_transpose1d",
+        nn::ConvTranspose1d(4, 6, 3, {.stride = 2, .padding = 1, .output_padding = 1}),
+        randn({2, 4, 5}));
   write("conv_transpose2d",
         nn::ConvTranspose2d(
             6, 4, 3, {.stride = {2, 3}, .padding = 1, .output_padding = {1, 2}, .groups = 2}),
@@ -156,7 +218,7 @@ void write_image_layers(Writer& write) {
   write("adaptive_avg_pool2d", nn::AdaptiveAvgPool2d(1), x);
   write("adaptive_avg_pool2d_even", nn::AdaptiveAvgPool2d({3, 7}), x);
   write("adaptive_avg_pool2d_uneven", nn::AdaptiveAvgPool2d({4, 3}), x);
-  write("upsample", nn::Upsample(3), x);
+  write("upsample", nn::Upsample({.scale_factor = {3}}), x);
   write("padding",
         nn::Sequential(nn::ConstantPad2d({1, 0, -1, 2}, 0.5), nn::ReflectionPad2d(2),
                        nn::Conv2d(6, 4, 3, {.padding = 1, .padding_mode = PadMode::circular}),
@@ -171,8 +233,18 @@ void write_image_layers(Writer& write) {
                        nn::LPPool2d(2, 2, {.stride = 1}), nn::AdaptiveMaxPool2d({3, 2}),
                        nn::Unfold(2), nn::AvgPool1d(2)),
         x);
-  write("unet",
-        nn::Sequential(nn::Conv2d(6, 8, 3), nn::SiLU(), nn::Upsample(2), nn::Conv2d(8, 2, 1)), x);
+  write("avg_pool2d_divisor",
+        nn::AvgPool2d(3, {.stride = 2, .ceil_mode = true, .divisor_override = 4}), x);
+  write("upsample_bilinear", nn::Upsample({.scale_factor = {2.5, 2}, .mode = "bilinear"}), x);
+  write("interpolate", Lambda([](const Tensor& x) {
+          const Tensor y = interpolate(x, {.size = {5, 11}, .mode = "bilinear"});
+          return interpolate(y, {.scale_factor = 2, .mode = "bicubic"});
+        }),
+        x);
+  write("composed_upsample",
+        nn::Sequential(nn::Conv2d(6, 8, 3), nn::SiLU(), nn::Upsample({.scale_factor = {2}}),
+                       nn::Conv2d(8, 2, 1)),
+        x);
 }
 
 void write_other_layers(Writer& write) {
@@ -207,6 +279,9 @@ void write_other_layers(Writer& write) {
         nn::TransformerEncoder(nn::TransformerEncoderLayer(8, 2, {.dim_feedforward = 16}), 2),
         randn({5, 2, 8}), {.batch_dim = 1});
   write("language_model", LanguageModel(), randint(0, 11, {2, 7}));
+  write("rnn", nn::RNN(4, 5, {.nonlinearity = nn::RNNNonlinearity::relu}), randn({6, 2, 4}),
+        {.batch_dim = 1});
+  write("lstm_projected", nn::LSTM(4, 5, {.proj_size = 3}), randn({6, 2, 4}), {.batch_dim = 1});
   write("lstm", nn::LSTM(4, 5, {.num_layers = 2, .bidirectional = true}), randn({6, 2, 4}),
         {.batch_dim = 1});
   write("gru", nn::GRU(4, 5, {.batch_first = true}), randn({2, 6, 4}));
@@ -218,7 +293,8 @@ void write_functions(Writer& write) {
   };
   function("identity", [](const Tensor& x) { return x; });
   function("arithmetic", [](const Tensor& x) {
-    return add(x * 2.0, 1.0 / (x.abs() + 1.5), 0.5) - sub(x, square(x), 3.0) / 4.0;
+    return add(x * 2.0, 1.0 / (x.abs() + 1.5), 0.5) - sub(x, square(x), 3.0) / 4.0 +
+           fmod(x * 3.0, x.abs() + 0.7);
   });
   function("unary", [](const Tensor& x) {
     const Tensor p = x.abs() + 1.0;
@@ -233,7 +309,11 @@ void write_functions(Writer& write) {
   function("reductions", [](const Tensor& x) {
     return x.sum({1}, true) + x.mean({0, 2}).unsqueeze(1) * x + max(x, 2, true).values -
            min(x, 1, true).values + logsumexp(x, {2}, true) + norm(x, {1}, true) + x.sum() +
-           x.mean() + max(x) + var(x, {2}, 1, true) + cumsum(x, 2);
+           x.mean() + max(x) + cumsum(x, 2);
+  });
+  function("variances", [](const Tensor& x) {
+    return var(x, {2}, 1, true) + rondo::std(x, {1, 2}).reshape({x.size(0), 1, 1}) * x +
+           var(x, {0}, 0);
   });
   function("parts", [](const Tensor& x) {
     const Tensors rows = unbind(x, 1), halves = chunk(x, 2, 2);
@@ -267,6 +347,7 @@ int main(int argc, char** argv) {
     write_networks(write, argc > 2 && std::string(argv[2]) == "--all");
     write_image_layers(write);
     write_other_layers(write);
+    write.detector();
     write_functions(write);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

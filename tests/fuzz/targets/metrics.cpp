@@ -1,4 +1,4 @@
-// Existing metrics of a run: lines of JSON, and tables.
+// Metrics files of an earlier run: lines of JSON, and tables.
 #include "train/metrics.h"
 
 #include "fuzz/targets/fuzz.h"

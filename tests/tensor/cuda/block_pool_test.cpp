@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -21,6 +22,7 @@ struct Machine {
   std::map<char*, std::size_t> segments;
   std::map<void*, int> done;  // by stream: all marks up to this one are complete
   int marks = 0;
+  bool can_wait = true;  // false: as during a capture
   char* next = reinterpret_cast<char*>(std::uintptr_t{1} << 44);
 };
 
@@ -41,8 +43,12 @@ class FakeSource final : public BlockPool::Source {
     machine_.used -= found->second;
     machine_.segments.erase(found);
   }
-  std::function<bool()> mark(StreamId stream) override {
-    return [this, stream, mine = ++machine_.marks] { return machine_.done[stream.handle] >= mine; };
+  BlockPool::Mark mark(StreamId stream) override {
+    return [this, stream, mine = ++machine_.marks](BlockPool::Wait wait) {
+      int& done = machine_.done[stream.handle];
+      if (wait == BlockPool::Wait::yes && machine_.can_wait) done = std::max(done, mine);
+      return done >= mine;
+    };
   }
 
  private:
@@ -116,6 +122,36 @@ TEST_F(GpuPool, GivesBackWhatItDoesNotUseBeforeItFails) {
               HasSubstr("70.0 MiB in 1 blocks: activations 70.0 MiB; 0.0 KiB are unused"));
   pool.free(other);
   EXPECT_NE(pool.allocate(40 * MiB, first, "t"), nullptr);
+}
+
+TEST_F(GpuPool, WaitsForOtherStreamsBeforeItFails) {
+  machine.memory = 100 * MiB;
+  void* block = pool.allocate(60 * MiB, first, "t");
+  pool.record_stream(block, second);
+  pool.free(block);
+  machine.can_wait = false;
+  EXPECT_EQ(pool.allocate(60 * MiB, first, "t"), nullptr);
+  machine.can_wait = true;
+  EXPECT_EQ(pool.allocate(60 * MiB, first, "t"), block);  // the same block, once `second` is done
+  pool.record_stream(block, second);
+  pool.free(block);
+  EXPECT_NE(pool.allocate(90 * MiB, first, "t"), nullptr);  // a new segment in place of it
+}
+
+// Kernels that a graph has captured write to blocks that were freed during the capture.
+TEST_F(GpuPool, AGraphsPoolKeepsItsSegments) {
+  machine.memory = 100 * MiB;
+  {
+    BlockPool graph(std::make_unique<FakeSource>(machine), BlockPool::Unused::is_kept);
+    void* captured = graph.allocate(60 * MiB, first, "t");
+    graph.free(captured);
+    EXPECT_EQ(graph.allocate(70 * MiB, first, "t"), nullptr);
+    graph.empty_cache();
+    EXPECT_EQ(machine.segments.size(), 1u);
+    EXPECT_EQ(graph.allocate(60 * MiB, first, "t"), captured);
+    graph.free(captured);
+  }
+  EXPECT_TRUE(machine.segments.empty());
 }
 
 TEST_F(GpuPool, ForeignMemoryIsRefusedOrIgnored) {

@@ -317,6 +317,13 @@ TEST_F(CudaKernels, ProductsWithAnActivationAreTheirParts) {
   }
 }
 
+// cuBLASLt reads a bias 16 bytes at a time.
+TEST_F(CudaKernels, ABiasMayLieAnywhere) {
+  const Tensor x = randn({5, 16}), w = randn({8, 16}), all = randn({9});
+  EXPECT_TRUE(all_close(on_cpu(linear(x.to(gpu), w.to(gpu), all.to(gpu).narrow(0, 1, 8))),
+                        linear(x, w, all.narrow(0, 1, 8)), tolerance(f32, 16, 30)));
+}
+
 TEST_F(CudaKernels, CrossEntropyNamesATargetThatIsNoClass) {
   const Tensor logits = randn({3, 4}).to(gpu);
   EXPECT_ERROR(cross_entropy(logits, tensor<std::int64_t>({0, 4, 1}).to(gpu)).item(), ShapeError,
@@ -340,12 +347,12 @@ TEST_F(CudaKernels, ConvolutionsOfF32AreExactUnlessTf32IsAllowed) {
     return (y - conv2d(x, w, b, {.padding = 1})).abs().max().item<double>();
   };
   EXPECT_LT(difference(), tolerance(f32, 27, 20));
-  cuda::allow_tf32(true);
+  cuda::allow_tf32(cuda::Tf32::convolutions);
   EXPECT_GT(difference(), 1e-4);
   // Each factor has an error below 2^-10, so each product has one below 2^-9.
   EXPECT_LT(difference(),
             0x1p-9 * conv2d(x.abs(), w.abs(), {}, {.padding = 1}).max().item<double>());
-  cuda::allow_tf32(false);
+  cuda::allow_tf32(cuda::Tf32::none);
 }
 
 TEST_F(CudaKernels, ConvolutionsTryTheEnginesWhenTheyAreToBeMeasured) {

@@ -158,6 +158,8 @@ using Graphs = GpuStep;
 // On the GPU, weights and their gradients have the layout that its convolutions read. Files and the
 // CPU do not see that layout.
 TEST_F(Graphs, WeightsLieAsConvolutionsReadThem) {
+  const cuda::Tf32 allowed = cuda::allowed_tf32();
+  cuda::allow_tf32(cuda::Tf32::convolutions);  // without it f32 is contiguous
   nn::Sequential model = network(0);
   const auto before = model.named_parameters()[0].tensor.to_vector();
   model.to(gpu);
@@ -170,6 +172,7 @@ TEST_F(Graphs, WeightsLieAsConvolutionsReadThem) {
   model.to(Device::cpu());
   EXPECT_TRUE(model.named_parameters()[0].tensor.is_contiguous());
   EXPECT_EQ(model.named_parameters()[0].tensor.to_vector(), before);
+  cuda::allow_tf32(allowed);
 }
 
 TEST_F(Graphs, ReplayWhatWasCaptured) {

@@ -104,6 +104,17 @@ TEST_P(GpuCompared, APartOfAnotherShape) {
   EXPECT_THAT(said[0], HasSubstr("rank 1 sends f32 [2, 3] where rank 0 wants f32 [6]"));
 }
 
+// The elements would fit.
+TEST_P(GpuCompared, AnAllReduceOfAnotherShape) {
+  const auto said = sentences(
+      2,
+      [](Communicator& comm, Device device) {
+        comm.all_reduce(ones(comm.rank() == 0 ? Dims{6} : Dims{2, 3}, {.device = device}));
+      },
+      /*check_collectives=*/true);
+  EXPECT_THAT(said, Each(HasSubstr("(sum, f32 [2, 3], by ")));
+}
+
 TEST_P(GpuCompared, ARankThatHasNothingForAnybody) {
   on_gpus(3, [](auto comm, Device device) {
     for (const Device where : {device, Device::cpu()}) {

@@ -52,7 +52,7 @@ class RealNccl : public ::testing::Test {
 
 /// A world of one rank needs no communication, but this still calls NCCL.
 void all_reduce(Communicator& comm, const Tensor& x, AllReduce algorithm) {
-  comm.gpu()->all_reduce({"all_reduce"}, x, ReduceOp::sum, algorithm).wait();
+  comm.gpu()->start(Collective::all_reduce(x, ReduceOp::sum, algorithm)).wait();
 }
 
 TEST_F(RealNccl, Collectives) {

@@ -1,0 +1,560 @@
+// Reads tokenizer.json (see steps.h). Each make_ function makes one step from its object; names and
+// effects are those of Hugging Face's `tokenizers`. A step that is not here is refused by name.
+
+#include "extras/text/steps.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "extras/text/unicode.h"
+#include "tensor/error.h"
+
+namespace rondo::text {
+namespace {
+
+using nlohmann::json;
+using Normalizer = std::function<std::string(std::string)>;
+using PreTokenizer = std::function<Texts(std::string, bool)>;
+using PostProcessor = std::function<Ids(Ids)>;
+using Decoder = std::function<Texts(Texts)>;
+
+const json& field(const json& object, const char* key, std::string_view what) {
+  require<IoError>(object.is_object(), "the ", what, " is not an object");
+  const auto found = object.find(key);
+  require<IoError>(found != object.end(), "the ", what, " has no field ", key);
+  return *found;
+}
+
+/// The field, or the default if it is missing or null.
+template <class T>
+T field_or(const json& object, const char* key, T otherwise) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? otherwise : found->get<T>();
+}
+
+std::string text_of(const json& object, const char* key, std::string_view what) {
+  return field(object, key, what).get<std::string>();
+}
+
+[[noreturn]] void refuse_type(std::string_view what, const std::string& type) {
+  throw IoError(concat("rondo does not have the ", what, " ", type));
+}
+
+/// The steps in the field `list` of a Sequence, made by `make`.
+template <class Make>
+auto sequence_of(const json& object, const char* list, std::string_view what, int depth,
+                 Make make) {
+  require<IoError>(depth < 8, "the ", what, " has Sequences inside Sequences, more than 8 deep");
+  std::vector<decltype(make(object, depth))> steps;
+  for (const json& each : field(object, list, what)) steps.push_back(make(each, depth + 1));
+  return steps;
+}
+
+std::string replaced(const std::string& text, const std::string& from, const std::string& to) {
+  require<IoError>(!from.empty(), "a Replace has an empty pattern");
+  std::string out;
+  std::size_t done = 0;
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, done)) {
+    out.append(text, done, at - done).append(to);
+    done = at + from.size();
+  }
+  return out.append(text, done);
+}
+
+/// f(text) for the Replace that `object` describes, whose pattern is {"String": …} or {"Regex": …}.
+Normalizer make_replace(const json& object) {
+  const json& pattern = field(object, "pattern", "Replace");
+  const std::string to = text_of(object, "content", "Replace");
+  if (pattern.contains("Regex")) {
+    return [regex = Regex(pattern["Regex"].get<std::string>()), to](const std::string& text) {
+      std::string out;
+      for (const Piece& piece : regex.split(text)) out += piece.is_match ? to : piece.text;
+      return out;
+    };
+  }
+  return [from = text_of(pattern, "String", "pattern of a Replace"), to](const std::string& text) {
+    return replaced(text, from, to);
+  };
+}
+
+// -- normalizers -----------------------------------------------------------------------------
+
+bool is_chinese(char32_t c) {
+  constexpr std::array<std::pair<char32_t, char32_t>, 8> ranges = {{{0x4E00, 0x9FFF},
+                                                                    {0x3400, 0x4DBF},
+                                                                    {0x20000, 0x2A6DF},
+                                                                    {0x2A700, 0x2B73F},
+                                                                    {0x2B740, 0x2B81F},
+                                                                    {0x2B920, 0x2CEAF},
+                                                                    {0xF900, 0xFAFF},
+                                                                    {0x2F800, 0x2FA1F}}};
+  for (const auto& [first, last] : ranges)
+    if (c >= first && c <= last) return true;
+  return false;
+}
+
+std::string without_marks(const std::string& text) {
+  std::u32string all = code_points(text);
+  std::erase_if(all, is_nonspacing_mark);
+  return to_utf8(all);
+}
+
+/// BERT's: removes control characters, makes all white space a space, and puts spaces around
+/// Chinese characters.
+std::string bert_cleaned(const std::string& text, bool clean_text, bool handle_chinese_chars) {
+  const auto is_space = [](char32_t c) { return c == '\t' || c == '\n' || c == '\r'; };
+  std::u32string out;
+  for (char32_t c : code_points(text)) {
+    if (clean_text) {
+      if (c == 0 || c == 0xFFFD || (is_control(c) && !is_space(c))) continue;
+      if (is_white_space(c)) c = U' ';
+    }
+    const bool apart = handle_chinese_chars && is_chinese(c);
+    out += apart ? std::u32string{U' ', c, U' '} : std::u32string{c};
+  }
+  return to_utf8(out);
+}
+
+Normalizer make_normalizer(const json& object, int depth) {
+  if (object.is_null()) return [](std::string text) { return text; };
+  const std::string type = text_of(object, "type", "normalizer");
+  const std::map<std::string, NormalForm> forms = {{"NFC", NormalForm::nfc},
+                                                   {"NFD", NormalForm::nfd},
+                                                   {"NFKC", NormalForm::nfkc},
+                                                   {"NFKD", NormalForm::nfkd}};
+  if (const auto form = forms.find(type); form != forms.end())
+    return [form = form->second](const std::string& text) { return normalized(text, form); };
+  if (type == "Lowercase") return [](const std::string& text) { return lower_case(text); };
+  if (type == "StripAccents") return without_marks;
+  if (type == "Replace") return make_replace(object);
+  if (type == "Prepend") {
+    return [start = text_of(object, "prepend", "Prepend")](const std::string& text) {
+      return text.empty() ? text : start + text;
+    };
+  }
+  if (type == "BertNormalizer") {
+    const bool clean = field_or(object, "clean_text", true),
+               chinese = field_or(object, "handle_chinese_chars", true),
+               lower = field_or(object, "lowercase", true),
+               strip = field_or(object, "strip_accents", lower);
+    return [=](const std::string& text) {
+      std::string y = bert_cleaned(text, clean, chinese);
+      if (strip) y = without_marks(normalized(y, NormalForm::nfd));
+      return lower ? lower_case(y) : y;
+    };
+  }
+  if (type == "Sequence") {
+    return [steps = sequence_of(object, "normalizers", "normalizer", depth, make_normalizer)](
+               std::string text) {
+      for (const Normalizer& step : steps) text = step(std::move(text));
+      return text;
+    };
+  }
+  refuse_type("normalizer", type);
+}
+
+// -- pre-tokenizers --------------------------------------------------------------------------
+
+/// GPT-2's: a printable character for each byte, itself if it is a printable one of Latin-1.
+const std::array<std::string, 256>& characters_of_bytes() {
+  static const std::array<std::string, 256> all = [] {
+    std::array<std::string, 256> names;
+    char32_t next = 256;
+    for (char32_t b = 0; b < 256; ++b) {
+      const bool is_itself = (b > 32 && b < 127) || (b > 160 && b != 173);
+      names[b] = to_utf8(std::u32string{is_itself ? b : next++});
+    }
+    return names;
+  }();
+  return all;
+}
+
+constexpr const char* gpt2_pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+PreTokenizer make_byte_level(const json& object) {
+  const bool add_prefix_space = field_or(object, "add_prefix_space", true);
+  const auto regex = field_or(object, "use_regex", true) ? std::optional(Regex(gpt2_pattern))
+                                                         : std::optional<Regex>();
+  return [=](std::string text, bool) {
+    if (add_prefix_space && !text.starts_with(' ')) text.insert(0, " ");
+    const std::vector<Piece> pieces = regex ? regex->split(text) : std::vector<Piece>{{text, true}};
+    Texts words;
+    for (const Piece& piece : pieces) {
+      std::string& word = words.emplace_back();
+      for (const char byte : piece.text)
+        word += characters_of_bytes()[static_cast<unsigned char>(byte)];
+    }
+    return words;
+  };
+}
+
+/// Words of other characters than white space; each punctuation mark is a word.
+Texts bert_words(const std::string& text, bool) {
+  Texts words;
+  bool continues = false;
+  for (const char32_t c : code_points(text)) {
+    const bool is_mark = is_punctuation(c) || (c < 128 && std::ispunct(static_cast<int>(c)) != 0);
+    if (is_white_space(c)) {
+      continues = false;
+      continue;
+    }
+    if (!continues || is_mark) words.emplace_back();
+    words.back() += to_utf8({&c, 1});
+    continues = !is_mark;
+  }
+  return words;
+}
+
+struct MetaspaceOptions {
+  std::string replacement, prepend_scheme;
+  bool split = true;
+
+  explicit MetaspaceOptions(const json& object)
+      : replacement(field_or<std::string>(object, "replacement", "\u2581")),
+        prepend_scheme(
+            field_or<std::string>(object, "prepend_scheme",
+                                  field_or(object, "add_prefix_space", true) ? "always" : "never")),
+        split(field_or(object, "split", true)) {}
+};
+
+/// SentencePiece's: spaces become a visible character, which begins words.
+PreTokenizer make_metaspace(const json& object) {
+  return [o = MetaspaceOptions(object)](const std::string& given, bool first) {
+    std::string text = replaced(given, " ", o.replacement);
+    const bool prepends = o.prepend_scheme == "always" || (o.prepend_scheme == "first" && first);
+    if (prepends && !text.starts_with(o.replacement)) text.insert(0, o.replacement);
+    if (!o.split) return Texts{text};
+    Texts words;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t next = std::min(text.find(o.replacement, at + 1), text.size());
+      words.push_back(text.substr(at, next - at));
+      at = next;
+    }
+    return words;
+  };
+}
+
+PreTokenizer make_split(const Regex& regex, bool keeps_matches, bool keeps_others) {
+  return [=](const std::string& text, bool) {
+    Texts words;
+    for (Piece& piece : regex.split(text))
+      if (piece.is_match ? keeps_matches : keeps_others) words.push_back(std::move(piece.text));
+    return words;
+  };
+}
+
+PreTokenizer make_pre_tokenizer(const json& object, int depth) {
+  if (object.is_null()) return [](std::string text, bool) { return Texts{std::move(text)}; };
+  const std::string type = text_of(object, "type", "pre_tokenizer");
+  if (type == "ByteLevel") return make_byte_level(object);
+  if (type == "BertPreTokenizer") return bert_words;
+  if (type == "Metaspace") return make_metaspace(object);
+  if (type == "Whitespace") return make_split(Regex(R"(\w+|[^\w\s]+)"), true, false);
+  if (type == "WhitespaceSplit") return make_split(Regex(R"(\s+)"), false, true);
+  if (type == "Split") {
+    const json& pattern = field(object, "pattern", "Split");
+    const std::string behavior = text_of(object, "behavior", "Split");
+    if (behavior != "Isolated" && behavior != "Removed") refuse_type("behavior of Split", behavior);
+    const bool removed = behavior == "Removed", inverted = field_or(object, "invert", false);
+    const std::string regex = pattern.contains("Regex")
+                                  ? pattern["Regex"].get<std::string>()
+                                  : "\\Q" + text_of(pattern, "String", "pattern of Split") + "\\E";
+    return make_split(Regex(regex), !removed || inverted, !removed || !inverted);
+  }
+  if (type == "Sequence") {
+    return [steps = sequence_of(object, "pretokenizers", "pre_tokenizer", depth,
+                                make_pre_tokenizer)](std::string text, bool first) {
+      Texts words = {std::move(text)};
+      for (const PreTokenizer& step : steps) {
+        Texts parts;
+        for (std::size_t i = 0; i < words.size(); ++i)
+          for (std::string& part : step(std::move(words[i]), first && i == 0))
+            parts.push_back(std::move(part));
+        words = std::move(parts);
+      }
+      return words;
+    };
+  }
+  refuse_type("pre_tokenizer", type);
+}
+
+// -- models ----------------------------------------------------------------------------------
+
+/// "a b", or ["a", "b"] in newer files.
+std::pair<std::string, std::string> pair_in(const json& merge) {
+  if (merge.is_array() && merge.size() == 2)
+    return {merge[0].get<std::string>(), merge[1].get<std::string>()};
+  const auto text = merge.get<std::string>();
+  const std::size_t space = text.find(' ');
+  require<IoError>(space != std::string::npos, "the merge \"", text, "\" is not two tokens");
+  return {text.substr(0, space), text.substr(space + 1)};
+}
+
+std::function<void(const std::string&, Ids&)> make_model(const json& object,
+                                                         const Vocabulary& vocabulary) {
+  // Older files do not name the type.
+  const std::string type =
+      field_or<std::string>(object, "type", object.contains("merges") ? "BPE" : "WordPiece");
+  const auto text = [&](const char* key) { return field_or<std::string>(object, key, ""); };
+  if (type == "BPE") {
+    if (field_or(object, "dropout", 0.0) != 0) refuse_type("model", "BPE with dropout");
+    std::vector<std::pair<std::string, std::string>> merges;
+    for (const json& merge : field(object, "merges", "model")) merges.push_back(pair_in(merge));
+    const BpeOptions options = {.unk_token = text("unk_token"),
+                                .continuing_subword_prefix = text("continuing_subword_prefix"),
+                                .end_of_word_suffix = text("end_of_word_suffix"),
+                                .fuse_unk = field_or(object, "fuse_unk", false),
+                                .byte_fallback = field_or(object, "byte_fallback", false),
+                                .ignore_merges = field_or(object, "ignore_merges", false)};
+    return Bpe(options, merges, vocabulary);
+  }
+  if (type == "WordPiece") {
+    const WordPieceOptions options = {
+        .unk_token = text_of(object, "unk_token", "model"),
+        .continuing_subword_prefix = text("continuing_subword_prefix"),
+        .max_input_chars_per_word =
+            field_or(object, "max_input_chars_per_word", std::int64_t{100})};
+    return WordPiece(options, vocabulary);
+  }
+  refuse_type("model", type);
+}
+
+/// Ids are below 2^31, so that two of them fit into a key.
+std::int64_t checked_id(const json& value, const std::string& token) {
+  const auto id = value.get<std::int64_t>();
+  require<IoError>(id >= 0 && id < std::int64_t{1} << 31, "the id ", id, " of the token ", token,
+                   " is not from 0 to 2147483647");
+  return id;
+}
+
+// -- post-processors -------------------------------------------------------------------------
+
+PostProcessor make_post_processor(const json& object, int depth) {
+  if (object.is_null()) return [](Ids ids) { return ids; };
+  const std::string type = text_of(object, "type", "post_processor");
+  if (type == "ByteLevel") return [](Ids ids) { return ids; };  // it changes offsets only
+  if (type == "BertProcessing" || type == "RobertaProcessing") {
+    const auto id = [&](const char* key) {
+      return field(object, key, "post_processor").at(1).get<std::int64_t>();
+    };
+    return [cls = id("cls"), sep = id("sep")](Ids ids) {
+      ids.insert(ids.begin(), cls);
+      ids.push_back(sep);
+      return ids;
+    };
+  }
+  if (type == "TemplateProcessing") {
+    Ids before, after;
+    bool is_after = false;
+    const json& tokens = field(object, "special_tokens", "post_processor");
+    for (const json& item : field(object, "single", "post_processor")) {
+      if (item.contains("Sequence")) {
+        is_after = true;
+        continue;
+      }
+      const std::string name =
+          text_of(field(item, "SpecialToken", "template"), "id", "SpecialToken");
+      for (const json& id : field(field(tokens, name.c_str(), "special_tokens"), "ids", "token"))
+        (is_after ? after : before).push_back(id.get<std::int64_t>());
+    }
+    return [before, after](Ids ids) {
+      ids.insert(ids.begin(), before.begin(), before.end());
+      ids.insert(ids.end(), after.begin(), after.end());
+      return ids;
+    };
+  }
+  if (type == "Sequence") {
+    return [steps = sequence_of(object, "processors", "post_processor", depth,
+                                make_post_processor)](Ids ids) {
+      for (const PostProcessor& step : steps) ids = step(std::move(ids));
+      return ids;
+    };
+  }
+  refuse_type("post_processor", type);
+}
+
+// -- decoders --------------------------------------------------------------------------------
+
+Texts byte_level_decoded(const Texts& tokens) {
+  static const std::unordered_map<std::string, char> byte_of = [] {
+    std::unordered_map<std::string, char> all;
+    for (std::size_t b = 0; b < 256; ++b)
+      all.emplace(characters_of_bytes()[b], static_cast<char>(b));
+    return all;
+  }();
+  std::string bytes;
+  for (const std::string& token : tokens) {
+    std::string part;
+    bool is_bytes = true;
+    for (const char32_t c : code_points(token)) {
+      const auto found = byte_of.find(to_utf8({&c, 1}));
+      is_bytes = is_bytes && found != byte_of.end();
+      if (is_bytes) part += found->second;
+    }
+    bytes += is_bytes ? part : token;  // an added token may have any characters
+  }
+  return {repaired_utf8(bytes)};
+}
+
+/// The byte of a token <0x..>.
+std::optional<char> fallback_byte(const std::string& token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
+  const std::string digits = token.substr(3, 2);
+  if (digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) return std::nullopt;
+  return static_cast<char>(std::stoi(digits, nullptr, 16));
+}
+
+/// Bytes next to each other are one text; if it is not UTF-8, each byte becomes U+FFFD.
+Texts byte_fallback_decoded(const Texts& tokens) {
+  Texts out;
+  std::string bytes;
+  const auto end_bytes = [&] {
+    if (bytes.empty()) return;
+    if (repaired_utf8(bytes) != bytes)
+      bytes = replaced(std::string(bytes.size(), '?'), "?", "\uFFFD");
+    out.push_back(std::exchange(bytes, {}));
+  };
+  for (const std::string& token : tokens) {
+    if (const auto byte = fallback_byte(token)) {
+      bytes += *byte;
+      continue;
+    }
+    end_bytes();
+    out.push_back(token);
+  }
+  end_bytes();
+  return out;
+}
+
+/// Without the spaces that BERT's tokens leave in front of marks and in contractions.
+std::string cleaned_up(std::string text) {
+  for (const auto& [from, to] :
+       std::initializer_list<std::pair<const char*, const char*>>{{" .", "."},
+                                                                  {" ?", "?"},
+                                                                  {" !", "!"},
+                                                                  {" ,", ","},
+                                                                  {" ' ", "'"},
+                                                                  {" n't", "n't"},
+                                                                  {" 'm", "'m"},
+                                                                  {" do not", " don't"},
+                                                                  {" 's", "'s"},
+                                                                  {" 've", "'ve"},
+                                                                  {" 're", "'re"}})
+    text = replaced(text, from, to);
+  return text;
+}
+
+/// The token without up to `start` characters `content` at its begin, and up to `stop` at its end.
+std::string stripped(std::string token, const std::string& content, std::int64_t start,
+                     std::int64_t stop) {
+  for (std::int64_t i = 0; i < start && token.starts_with(content); ++i)
+    token.erase(0, content.size());
+  for (std::int64_t i = 0; i < stop && token.ends_with(content); ++i)
+    token.erase(token.size() - content.size());
+  return token;
+}
+
+/// A decoder that changes each token by f(token, its place).
+template <class F>
+Decoder each_token(F f) {
+  return [f](Texts tokens) {
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = f(std::move(tokens[i]), i);
+    return tokens;
+  };
+}
+
+Decoder make_decoder(const json& object, int depth) {
+  if (object.is_null())
+    return each_token(
+        [](const std::string& token, std::size_t i) { return (i > 0 ? " " : "") + token; });
+  const std::string type = text_of(object, "type", "decoder");
+  if (type == "ByteLevel") return byte_level_decoded;
+  if (type == "ByteFallback") return byte_fallback_decoded;
+  if (type == "Fuse") {
+    return [](const Texts& tokens) {
+      std::string all;
+      for (const std::string& token : tokens) all += token;
+      return Texts{all};
+    };
+  }
+  if (type == "Replace") {
+    return each_token([replace = make_replace(object)](const std::string& token, std::size_t) {
+      return replace(token);
+    });
+  }
+  if (type == "Strip") {
+    const std::string content = text_of(object, "content", "Strip");
+    require<IoError>(!content.empty(), "a Strip has no content");
+    const auto start = field_or(object, "start", std::int64_t{0}),
+               stop = field_or(object, "stop", std::int64_t{0});
+    return each_token([=](std::string token, std::size_t) {
+      return stripped(std::move(token), content, start, stop);
+    });
+  }
+  if (type == "WordPiece") {
+    const auto prefix = field_or<std::string>(object, "prefix", "##");
+    const bool cleanup = field_or(object, "cleanup", true);
+    return each_token([=](std::string token, std::size_t i) {
+      if (i > 0 && token.starts_with(prefix))
+        token.erase(0, prefix.size());
+      else if (i > 0)
+        token.insert(0, " ");
+      return cleanup ? cleaned_up(std::move(token)) : token;
+    });
+  }
+  if (type == "Metaspace") {
+    return each_token([o = MetaspaceOptions(object)](std::string token, std::size_t i) {
+      if (i == 0 && o.prepend_scheme != "never" && token.starts_with(o.replacement))
+        token.erase(0, o.replacement.size());
+      return replaced(token, o.replacement, " ");
+    });
+  }
+  if (type == "Sequence") {
+    return [steps = sequence_of(object, "decoders", "decoder", depth, make_decoder)](Texts tokens) {
+      for (const Decoder& step : steps) tokens = step(std::move(tokens));
+      return tokens;
+    };
+  }
+  refuse_type("decoder", type);
+}
+
+}  // namespace
+
+Steps read_steps(std::string_view text) {
+  try {
+    const json all = json::parse(text);
+    const auto part = [&](const char* key) { return field_or(all, key, json()); };
+    const json& model = field(all, "model", "file");
+    Steps steps;
+    for (const auto& [token, id] : field(model, "vocab", "model").items())
+      steps.vocabulary.emplace(token, checked_id(id, token));
+    steps.normalizer = make_normalizer(part("normalizer"), 0);
+    steps.pre_tokenizer = make_pre_tokenizer(part("pre_tokenizer"), 0);
+    steps.model = make_model(model, steps.vocabulary);
+    steps.post_processor = make_post_processor(part("post_processor"), 0);
+    steps.decoder = make_decoder(part("decoder"), 0);
+    for (const json& each : field_or(all, "added_tokens", json::array())) {
+      const std::string content = text_of(each, "content", "added token");
+      require<IoError>(!content.empty(), "an added token has no content");
+      steps.added_tokens.push_back({.content = content,
+                                    .id = checked_id(field(each, "id", "added token"), content),
+                                    .single_word = field_or(each, "single_word", false),
+                                    .lstrip = field_or(each, "lstrip", false),
+                                    .rstrip = field_or(each, "rstrip", false),
+                                    .normalized = field_or(each, "normalized", true),
+                                    .special = field_or(each, "special", false)});
+    }
+    return steps;
+  } catch (const json::exception& error) {
+    throw IoError(concat("not a tokenizer.json (", error.what(), ")"));
+  }
+}
+
+}  // namespace rondo::text

@@ -1,0 +1,82 @@
+// Kernels with faults that a loop on the host cannot have: each must be found, and the message must
+// name what is wrong, the thread, the block and the kernel.
+
+#include "ptx/faults.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "ptx/launch.h"
+#include "support/simulated_gpu.h"
+
+namespace rondo::test {
+namespace {
+
+class Faults : public ::testing::Test {
+ protected:
+  Faults() { std::iota(x, x + 256, 0.0f); }
+  SimulatedGpus gpus;
+  alignas(16) float x[256];
+};
+
+TEST_F(Faults, AKernelWithoutFaultsRuns) {
+  launch_sum(x, 10);
+  EXPECT_EQ(x[0], 45);
+  launch(2, 3, 256, 1024);
+}
+
+TEST_F(Faults, MisalignedVectorsAreFound) {
+  EXPECT_DEATH(launch_misaligned(x),
+               "misaligned access: 16 bytes at an address 4 after a multiple of that: thread 0 of "
+               "block 0 of .*misaligned\\(float\\*\\)");
+}
+
+TEST_F(Faults, BarriersThatNotAllThreadsReachAreFound) {
+  EXPECT_DEATH(launch_divergent_barrier(x),
+               "threads of a block wait at different barriers: thread .*divergent_barrier");
+  EXPECT_DEATH(launch_early_end(x),
+               "a barrier waits for a thread that has ended: thread 8 of block 0 of .*early_end");
+}
+
+TEST_F(Faults, ShufflesFromLanesThatAreGoneAreFound) {
+  EXPECT_DEATH(launch_lost_lane(x), "waits for lane 3, which has ended .*: thread .*lost_lane");
+  EXPECT_DEATH(launch_wrong_mask(x), "a lane is not in the mask of its own shuffle.*wrong_mask");
+}
+
+TEST_F(Faults, SharedMemoryHasAnEnd) {
+  EXPECT_DEATH(launch_small_shared(x),
+               "access outside of shared memory: 4 bytes at 252 of 252: thread 63 of block 0 of "
+               ".*small_shared");
+}
+
+TEST_F(Faults, AMissingBarrierGivesWrongNumbers) {
+  launch_without_barrier(x);
+  int wrong = 0;
+  for (int i = 0; i < 256; ++i) wrong += x[i] != static_cast<float>(255 - i);
+  EXPECT_GT(wrong, 0);
+}
+
+TEST_F(Faults, LaunchesThatNoGpuAcceptsAreRefused) {
+  EXPECT_DEATH(launch(1, 1, 257, 2048),
+               "no GPU launches .*bounded\\(\\): a block of 257 x 1 x 1 threads; at most 256");
+  EXPECT_DEATH(launch(1, 65536, 32, 1024), "a grid of 1 x 65536 x 1 blocks; at most");
+  EXPECT_DEATH(launch(0, 1, 32, 1024), "a grid of 0 x 1 x 1 blocks; at most");
+  EXPECT_DEATH(launch(1, 1, 32, 49153), "49153 bytes of shared memory; at most 49152");
+}
+
+TEST_F(Faults, LongLoopsOfFewThreadsAreNoted) {
+  const std::size_t before = ptx::long_loops().size();
+  launch_lone_loop(x, 4000);
+  ASSERT_EQ(ptx::long_loops().size(), before);
+  launch_lone_loop(x, 5000);
+  ASSERT_EQ(ptx::long_loops().size(), before + 1);
+  const ptx::LongLoop& noted = ptx::long_loops().back();
+  EXPECT_NE(noted.kernel.find("lone_loop"), std::string::npos);
+  EXPECT_EQ(noted.threads, 32);
+  EXPECT_EQ(noted.steps, 4999);
+  EXPECT_EQ(noted.bytes, 32 * (5000 + 1) * 4);
+}
+
+}  // namespace
+}  // namespace rondo::test

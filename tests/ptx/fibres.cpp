@@ -1,0 +1,226 @@
+#include "ptx/fibres.h"
+
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+// fibre_switch(&from, to) pushes the registers that a call preserves, stores the stack pointer in
+// `from`, and continues with the stack `to`. (swapcontext does the same with two calls of the
+// kernel.)
+asm(R"(
+.text
+.globl fibre_switch
+.type fibre_switch,@function
+fibre_switch:
+  push %rbp
+  push %rbx
+  push %r12
+  push %r13
+  push %r14
+  push %r15
+  mov %rsp, (%rdi)
+  mov %rsi, %rsp
+  pop %r15
+  pop %r14
+  pop %r13
+  pop %r12
+  pop %rbx
+  pop %rbp
+  ret
+.section .note.GNU-stack,"",@progbits
+.text
+)");
+extern "C" void fibre_switch(void** from, void* to);
+
+namespace rondo::ptx {
+namespace {
+
+enum class State { runs, at_barrier, in_exchange, ended };
+
+struct Fibre {
+  void* stack_pointer = nullptr;
+  std::unique_ptr<char[]> stack;
+  State state = State::runs;
+  int site = 0;  // where it waits, for which lanes, and what it brings
+  std::uint32_t mask = 0;
+  std::uint64_t mine = 0;
+  Votes votes{};               // what it gets from a barrier,
+  std::uint64_t lanes[32]{};   // and from an exchange
+  void* fake_stack = nullptr;  // AddressSanitizer's
+};
+
+constexpr std::size_t stack_bytes = 256 * 1024;
+
+/// The block that runs. Launches are made under the lock of the simulated runtime (host_cudart.h).
+struct Block {
+  const Kernel* kernel = nullptr;
+  std::vector<Thread>* threads = nullptr;
+  unsigned char* parameters = nullptr;
+  std::vector<Fibre> fibres;  // at least as many as threads
+  int current = 0;
+  void* scheduler = nullptr;
+  void* fake_stack = nullptr;
+  const void* scheduler_stack = nullptr;
+  std::size_t scheduler_bytes = 0;
+
+  Thread& thread(int i) { return (*threads)[static_cast<std::size_t>(i)]; }
+  Fibre& fibre(int i) { return fibres[static_cast<std::size_t>(i)]; }
+  int size() const { return static_cast<int>(threads->size()); }
+} block;
+
+void leave([[maybe_unused]] bool for_ever) {
+  Fibre& f = block.fibre(block.current);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(for_ever ? nullptr : &f.fake_stack, block.scheduler_stack,
+                                 block.scheduler_bytes);
+#endif
+  fibre_switch(&f.stack_pointer, block.scheduler);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(f.fake_stack, nullptr, nullptr);
+#endif
+}
+
+/// The first function on a fibre's stack.
+void run_thread() {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(nullptr, &block.scheduler_stack, &block.scheduler_bytes);
+#endif
+  block.kernel->run(block.thread(block.current), block.parameters);
+  block.fibre(block.current).state = State::ended;
+  leave(true);
+}
+
+void enter(int i) {
+  block.current = i;
+  Fibre& f = block.fibre(i);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(&block.fake_stack, f.stack.get(), stack_bytes);
+#endif
+  fibre_switch(&block.scheduler, f.stack_pointer);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(block.fake_stack, nullptr, nullptr);
+#endif
+}
+
+void prepare(Fibre& f) {
+  if (f.stack == nullptr) f.stack.reset(new char[stack_bytes]);
+  const auto end = reinterpret_cast<std::uintptr_t>(f.stack.get() + stack_bytes);
+  auto* top = reinterpret_cast<std::uintptr_t*>(end & ~std::uintptr_t{15});
+  *--top = 0;
+  *--top = reinterpret_cast<std::uintptr_t>(&run_thread);  // fibre_switch returns to it
+  for (int i = 0; i < 6; ++i) *--top = 0;                  // the registers that it pops
+  f.stack_pointer = top;
+  f.state = State::runs;
+}
+
+/// Whether all lanes that fibre i names have come to the exchange where it waits.
+bool all_lanes_wait(int i) {
+  const Fibre& f = block.fibre(i);
+  const int first = i / 32 * 32;
+  for (int lane = 0; lane < 32; ++lane) {
+    if (!(f.mask >> lane & 1)) continue;
+    const int other = first + lane;
+    if (other >= block.size() || block.fibre(other).state == State::ended) {
+      const std::string what = "a shuffle or vote waits for lane " + std::to_string(lane) +
+                               ", which has ended or does not exist";
+      fail(block.thread(i), what.c_str());
+    }
+    const Fibre& o = block.fibre(other);
+    if (o.state != State::in_exchange || o.site != f.site || o.mask != f.mask) return false;
+  }
+  return true;
+}
+
+bool finish_exchanges() {
+  bool any = false;
+  for (int i = 0; i < block.size(); ++i) {
+    if (block.fibre(i).state != State::in_exchange || !all_lanes_wait(i)) continue;
+    any = true;
+    const std::uint32_t mask = block.fibre(i).mask;
+    const int first = i / 32 * 32;
+    for (int to = 0; to < 32; ++to) {
+      if (!(mask >> to & 1)) continue;
+      Fibre& f = block.fibre(first + to);
+      for (int from = 0; from < 32; ++from)
+        f.lanes[from] = mask >> from & 1 ? block.fibre(first + from).mine : ~std::uint64_t{0};
+      f.state = State::runs;
+    }
+  }
+  return any;
+}
+
+/// No fibre can run: all must be at the same barrier.
+void finish_barrier() {
+  for (int i = 0; i < block.size(); ++i) {
+    const Fibre& f = block.fibre(i);
+    const Fibre& other = block.fibre(i == 0 ? block.size() - 1 : i - 1);
+    if (f.state == State::at_barrier && other.state == State::ended)
+      fail(block.thread(i), "a barrier waits for a thread that has ended");
+    if (f.state == State::at_barrier && other.state == State::in_exchange)
+      fail(block.thread(i), "a barrier waits for a thread that waits at a shuffle or vote");
+    if (f.state == State::in_exchange && other.state != State::ended)
+      fail(block.thread(i), "a shuffle or vote waits for lanes that are elsewhere");
+    if (f.state == State::at_barrier && f.site != other.site)
+      fail(block.thread(i), "threads of a block wait at different barriers");
+  }
+  Votes votes{false, true};
+  for (int i = 0; i < block.size(); ++i) {
+    votes.any |= block.fibre(i).mine != 0;
+    votes.all &= block.fibre(i).mine != 0;
+  }
+  for (int i = 0; i < block.size(); ++i) {
+    block.fibre(i).votes = votes;
+    block.fibre(i).state = State::runs;
+  }
+}
+
+}  // namespace
+
+Votes barrier(Thread&, int site, bool mine) {
+  Fibre& f = block.fibre(block.current);
+  f.state = State::at_barrier;
+  f.site = site;
+  f.mine = mine;
+  leave(false);
+  return f.votes;
+}
+
+const std::uint64_t* exchange(Thread& t, int site, std::uint32_t mask, std::uint64_t mine) {
+  if (!(mask >> lane(t) & 1)) fail(t, "a lane is not in the mask of its own shuffle or vote");
+  Fibre& f = block.fibre(block.current);
+  f.state = State::in_exchange;
+  f.site = site;
+  f.mask = mask;
+  f.mine = mine;
+  leave(false);
+  return f.lanes;
+}
+
+void run_block(const Kernel& kernel, std::vector<Thread>& threads, unsigned char* parameters) {
+  static std::mt19937 random(1);
+  block.kernel = &kernel;
+  block.threads = &threads;
+  block.parameters = parameters;
+  if (block.fibres.size() < threads.size()) block.fibres.resize(threads.size());
+  for (int i = 0; i < block.size(); ++i) prepare(block.fibre(i));
+  std::vector<int> order(threads.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (;;) {
+    std::shuffle(order.begin(), order.end(), random);
+    bool all_ended = true;
+    for (int i : order) {
+      if (block.fibre(i).state == State::runs) enter(i);
+      all_ended &= block.fibre(i).state == State::ended;
+    }
+    if (all_ended) return;
+    if (!finish_exchanges()) finish_barrier();
+  }
+}
+
+}  // namespace rondo::ptx
