@@ -206,6 +206,10 @@ void save_weights_sharded(const std::string& path, const nn::StateDict& tensors,
   const std::string start = path.substr(0, path.size() - ending.size());
   detail::SafetensorsIndex index = {.shard_of = {},
                                     .metadata = {{"total_size", std::to_string(all_bytes)}}};
+  // An old index would join old files and new ones if this call did not come to its end.
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  require<IoError>(!error, path, ": cannot be removed: ", error.message());
   for (std::size_t i = 0; i < shards.size(); ++i) {
     char number[48];
     std::snprintf(number, sizeof number, "-%05zu-of-%05zu", i + 1, shards.size());

@@ -58,8 +58,9 @@ void save_weights(const std::string& path, const nn::StateDict& tensors,
 /// Writes a state dict in several .safetensors files, of at most max_shard_size bytes of tensors
 /// each, and the index `path`, which read_weights reads: "model.safetensors.index.json" is the
 /// index of "model-00001-of-00002.safetensors" and so on in the same folder, as Hugging Face names
-/// them. A tensor that is larger has a file of its own. The index is written last; files of an
-/// earlier call that it does not name stay. Throws IoError if two tensors have the same name, if
+/// them. A tensor that is larger has a file of its own. An old index is removed first
+/// and the new one is written last, so that an interrupted call leaves none; files of an earlier
+/// call that it does not name stay. Throws IoError if two tensors have the same name, if
 /// `path` does not end with ".safetensors.index.json" or if a file cannot be written, and Error if
 /// max_shard_size is below 1.
 void save_weights_sharded(const std::string& path, const nn::StateDict& tensors,

@@ -22,6 +22,7 @@ void replace(Tensors& tensors, Tensors found, const char* what, const Module& mo
 /// Copies of the tensors that are on the tape, with N as their node.
 template <class N, class... Args>
 bool put_node(Tensors& tensors, Args&&... args) {
+  if (!GradMode::is_enabled()) return false;
   Tensors from, to;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -30,7 +31,7 @@ bool put_node(Tensors& tensors, Args&&... args) {
     from.push_back(tensors[i]);
     to.push_back(no_grad([&] { return tensors[i].clone(); }));
   }
-  if (from.empty() || !GradMode::is_enabled()) return false;
+  if (from.empty()) return false;
   record_all<N>(from, to, std::forward<Args>(args)..., places);
   for (std::size_t i = 0; i < places.size(); ++i) tensors[places[i]] = to[i];
   return true;
@@ -55,11 +56,12 @@ struct HookedCall::Backward {
 
   void run(Tensors& grad_input) {
     const std::shared_ptr<Hooks> alive = hooks.lock();
-    require<AutogradError>(alive != nullptr,
-                           "register_full_backward_hook: the module was destroyed before backward");
+    require<AutogradError>(alive != nullptr && alive->owner == module,
+                           "register_full_backward_hook: the module was destroyed or moved before "
+                           "backward");
     const auto list = alive->backward;  // a hook may remove itself
     for (const auto& [id, hook] : list)
-      replace(grad_input, hook(*module, grad_input, grad_output), "register_full_backward_hook",
+      replace(grad_input, (*hook)(*module, grad_input, grad_output), "register_full_backward_hook",
               *module);
     grad_output.clear();
   }
@@ -98,9 +100,10 @@ struct HookedCall::AtInputs final : Node {
 HookedCall::HookedCall(Module& module, const OwnedHooks& hooks, Tensors& inputs)
     : module_(module), hooks_(hooks.get()) {
   if (hooks_ != nullptr) {
+    hooks_->owner = &module;
     const auto list = hooks_->before;
     for (const auto& [id, hook] : list)
-      replace(inputs, hook(module, inputs), "register_forward_pre_hook", module);
+      replace(inputs, (*hook)(module, inputs), "register_forward_pre_hook", module);
     if (!hooks_->backward.empty()) {
       backward_ = std::make_shared<Backward>(Backward{.module = &module, .hooks = hooks_});
       backward_->inputs = inputs.size();
@@ -114,7 +117,7 @@ void HookedCall::finish(Tensors& outputs) {
   if (hooks_ != nullptr) {
     const auto list = hooks_->after;
     for (const auto& [id, hook] : list)
-      replace(outputs, hook(module_, inputs_, outputs), "register_forward_hook", module_);
+      replace(outputs, (*hook)(module_, inputs_, outputs), "register_forward_hook", module_);
     if (backward_ != nullptr) {
       backward_->outputs = outputs.size();
       put_node<AtOutputs>(outputs, backward_);

@@ -36,12 +36,14 @@ struct Hooks {
   using After = std::function<Tensors(Module&, const Tensors& inputs, const Tensors& outputs)>;
   using Backward =
       std::function<Tensors(Module&, const Tensors& grad_input, const Tensors& grad_output)>;
+  /// Hooks may have state of their own, which copies of the module share, as in Python.
   template <class F>
-  using List = std::vector<std::pair<std::uint64_t, F>>;
+  using List = std::vector<std::pair<std::uint64_t, std::shared_ptr<F>>>;
   List<Before> before;
   List<After> after;
   List<Backward> backward;
   std::uint64_t next_id = 0;
+  Module* owner = nullptr;  // whose forward ran last; null after a move of the module
 };
 
 /// Owns the hooks of a module; null until it has one. A copy has copies of them.
@@ -50,7 +52,9 @@ class OwnedHooks {
   OwnedHooks() = default;
   OwnedHooks(const OwnedHooks& other)
       : hooks_(other.hooks_ ? std::make_shared<Hooks>(*other.hooks_) : nullptr) {}
-  OwnedHooks(OwnedHooks&&) noexcept = default;
+  OwnedHooks(OwnedHooks&& other) noexcept : hooks_(std::move(other.hooks_)) {
+    if (hooks_ != nullptr) hooks_->owner = nullptr;
+  }
   OwnedHooks& operator=(OwnedHooks other) noexcept {
     hooks_ = std::move(other.hooks_);
     return *this;
@@ -67,7 +71,7 @@ class OwnedHooks {
   HookHandle add(Hooks::List<F> Hooks::*list, F hook) {
     if (hooks_ == nullptr) hooks_ = std::make_shared<Hooks>();
     const std::uint64_t id = hooks_->next_id++;
-    (hooks_.get()->*list).emplace_back(id, std::move(hook));
+    (hooks_.get()->*list).emplace_back(id, std::make_shared<F>(std::move(hook)));
     return HookHandle([weak = std::weak_ptr(hooks_), list, id] {
       if (const auto hooks = weak.lock())
         std::erase_if(hooks.get()->*list, [id](const auto& entry) { return entry.first == id; });

@@ -151,6 +151,9 @@ class Run {
     };
   }
 
+  std::string sum_name(std::size_t i) const {
+    return i == 0 ? "grad_norm" : i == 1 ? "correct" : "metric." + options_.metrics[i - 2].name;
+  }
   /// What sums_ has for the report of an epoch. Collective.
   void measure_training() {
     train_.clear();
@@ -357,8 +360,8 @@ class Run {
     if (options_.max_grad_norm > 0 || options_.train_metrics) {
       const std::vector<BatchSums::Sum> sums = sums_.total(*comm_);
       for (std::size_t i = 0; i < sums.size(); ++i) {
-        metadata[concat("train_sum.", i)] = sums[i].value;
-        metadata[concat("train_count.", i)] = sums[i].count;
+        metadata["train_sum." + sum_name(i)] = sums[i].value;
+        metadata["train_count." + sum_name(i)] = sums[i].count;
       }
     }
     callbacks_.save(metadata);
@@ -438,8 +441,8 @@ class Run {
       if (options_.train_metrics) restore(concat("train_", metric.name));
     std::vector<BatchSums::Sum> sums(sums_.size());
     for (std::size_t i = 0; comm_->rank() == 0 && i < sums.size(); ++i) {
-      sums[i] = {.value = get(concat("train_sum.", i).c_str(), 0.0),
-                 .count = get(concat("train_count.", i).c_str(), 0.0)};
+      sums[i] = {.value = get(("train_sum." + sum_name(i)).c_str(), 0.0),
+                 .count = get(("train_count." + sum_name(i)).c_str(), 0.0)};
     }
     sums_.set(sums);
   }

@@ -69,7 +69,8 @@ Tensor addcdiv(const Tensor& input, const Tensor& a, const Tensor& b, AddcOption
 }
 
 Tensor copysign(const Tensor& a, const Tensor& b) {
-  const Tensor size = abs(is_floating(a.dtype()) ? a : to(a, f32));
+  const DType common = result_type(a, b);
+  const Tensor size = abs(to(a, is_floating(common) ? common : f32));
   return where(signbit(b), -size, size);
 }
 

@@ -76,9 +76,9 @@ Tensor trapezoids(const char* op, const Tensor& y, const TrapezoidOptions& optio
   const Tensor sums = narrow(y, dim, 0, n) + narrow(y, dim, y.size(dim) - n, n);
   if (!options.x.defined()) return sums * (options.dx / 2);
   Tensor x = options.x;
-  require<ShapeError>(x.dim() >= 1 && x.size(x.dim() == 1 ? 0 : options.dim) == y.size(dim), op,
-                      ": x of shape ", x.shape(), " does not fit dimension ", dim, " of ",
-                      y.shape());
+  const std::int64_t at = x.dim() == 1 ? 0 : x.dim() + dim - y.dim();  // dim, from the right
+  require<ShapeError>(x.dim() >= 1 && at >= 0 && x.size(at) == y.size(dim), op, ": x of shape ",
+                      x.shape(), " does not fit dimension ", dim, " of ", y.shape());
   if (x.dim() == 1) {  // along dim
     Dims line = Dims::filled(y.dim(), 1);
     line[dim] = x.numel();

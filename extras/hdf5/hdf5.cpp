@@ -173,6 +173,11 @@ class Reader {
   void check(bool condition, const Parts&... parts) const {
     require<IoError>(condition, path_, ": ", parts...);
   }
+  /// What compression can make of the file, at the most.
+  std::uint64_t most_bytes() const {
+    std::error_code error;
+    return (std::uint64_t{1} << 20) + most_hdf5_gain * std::filesystem::file_size(path_, error);
+  }
 
  private:
   Handle open() const {
@@ -203,9 +208,7 @@ class Reader {
     std::array<hsize_t, H5S_MAX_RANK> sizes{};
     check(H5Sget_simple_extent_dims(space, sizes.data(), nullptr) >= 0, name,
           " has no valid shape");
-    std::error_code error;
-    const std::uint64_t most =
-        (std::uint64_t{1} << 20) + most_hdf5_gain * std::filesystem::file_size(path_, error);
+    const std::uint64_t most = most_bytes();
     Dims shape;
     std::uint64_t bytes = element;
     for (int d = 0; d < rank; ++d) {
@@ -271,9 +274,13 @@ Hdf5File load_hdf5(const std::string& path) {
   const std::lock_guard lock(hdf5_mutex());
   const Reader reader(path);
   Hdf5File file;
+  std::uint64_t bytes = 0;
   for (const std::string& name : reader.names()) {
     try {
       file.tensors.push_back({name, reader.read(name)});
+      bytes += static_cast<std::uint64_t>(file.tensors.back().tensor.nbytes());
+      reader.check(bytes <= reader.most_bytes(), name,
+                   " and those before it claim more bytes than the file can hold");
     } catch (const NotATensor& reason) {
       file.left_out.push_back({name, reason.why});
     }

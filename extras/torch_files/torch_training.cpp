@@ -294,6 +294,10 @@ optim::OptimizerState read_optimizer(const Node& root, std::span<const std::byte
     for (auto& [name, value] : options) {
       if (name == "initial_lr") continue;
       const bool is_beta = name == "beta1" || name == "beta2";
+      if (is_flag(name) && !groups[g].find(name)) {  // from before PyTorch had the flag
+        value = 0;
+        continue;
+      }
       const Node node = groups[g].at(is_beta ? "betas" : name);
       if (is_beta) {
         const std::vector<double> betas = node.numbers();
@@ -400,6 +404,9 @@ std::optional<Node> find_one(const Node& root, std::initializer_list<const char*
 
 void save_torch_training(const std::string& path, const TorchTraining& training,
                          const Metadata& metadata) {
+  for (const char* part : {"model", "optimizer", "scheduler"})
+    require(!metadata.contains(part), "save_torch_training: the metadata have an entry ", part,
+            ", which would replace that part of the file; give it another name");
   TorchWriter out(path);
   out.begin_dict();
   if (training.model != nullptr) {
@@ -456,10 +463,13 @@ Metadata load_torch_training(const std::string& path, const TorchTraining& train
   if (training.model != nullptr) weights = parse_torch(bytes, path).tensors;
   std::optional<optim::OptimizerState> state;
   if (training.optimizer != nullptr) state = read_optimizer(*optimizer, bytes, *training.optimizer);
-  if (training.schedule != nullptr)
-    training.schedule->load_state_dict(read_schedule(*schedule, optimizer, *training.schedule));
-  if (state) training.optimizer->load_state_dict(*state);
+  std::optional<optim::ScheduleState> times;
+  if (training.schedule != nullptr) times = read_schedule(*schedule, optimizer, *training.schedule);
+  // Everything was read; what may still not fit comes first: the model changes nothing if it
+  // throws.
   if (weights) training.model->load_state_dict(*weights);
+  if (times) training.schedule->load_state_dict(*times);
+  if (state) training.optimizer->load_state_dict(*state);
   return metadata;
 }
 

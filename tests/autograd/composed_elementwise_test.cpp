@@ -116,6 +116,21 @@ TEST(ComposedElementwise, RoundedQuotientsAndEdges) {
   EXPECT_EQ(isneginf(x).to_vector<std::int64_t>(), (Whole{0, 1, 0, 0}));
   EXPECT_EQ(fmod(tensor<std::int64_t>({-7, 7}), 4).to_vector<std::int64_t>(), (Whole{-3, 3}));
   EXPECT_TRUE(std::isnan(clamp(ones({1}), full({1}, NAN), ones({1})).item()));
+  EXPECT_EQ(copysign(ones({1}), zeros({1}, {.dtype = f64})).dtype(), f64);
+  EXPECT_EQ(copysign(ones({1}, {.dtype = f16}), zeros({1})).dtype(), f32);
+}
+
+// As in PyTorch, x and its bound share the gradient where they are equal; low > high gives high.
+TEST(ComposedElementwise, ClampBetweenTensors) {
+  const Tensor x = tensor({-1.F, 0.F, 1.F, 2.F}).requires_grad_();
+  const Tensor low = zeros({4}).requires_grad_(),
+               high = tensor({1.F, 1.F, 1.F, -3.F}).requires_grad_();
+  const Tensor y = clamp(x, low, high);
+  EXPECT_EQ(y.to_vector(), (std::vector<float>{0, 0, 1, -3}));
+  y.sum().backward();
+  EXPECT_EQ(x.grad().to_vector(), (std::vector<float>{0, 0.5F, 0.5F, 0}));
+  EXPECT_EQ(low.grad().to_vector(), (std::vector<float>{1, 0.5F, 0, 0}));
+  EXPECT_EQ(high.grad().to_vector(), (std::vector<float>{0, 0, 0.5F, 1}));
 }
 
 TEST(ComposedElementwise, BitsAreThoseOfPyTorch) {

@@ -69,6 +69,11 @@ TEST(Statistics, OtherDtypes) {
   EXPECT_EQ(diff(flags).to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1}));
   EXPECT_EQ(diff(ones({1})).numel(), 0);
   EXPECT_EQ(trapezoid(ones({1})).item(), 0);
+  // x lacks the first dimension of y.
+  EXPECT_EQ(
+      trapezoid(ones({2, 3, 4}), {.x = arange(3).to(f32).unsqueeze(1).expand({3, 4}), .dim = 1})
+          .to_vector(),
+      std::vector<float>(8, 2));
   EXPECT_TRUE(std::isnan(nanmean(full({2}, NAN)).item()));
   EXPECT_EQ(cov(tensor({1.F, 3.F})).item(), 2);
   EXPECT_EQ(corrcoef(tensor({1.F, 3.F})).item(), 1);

@@ -183,6 +183,13 @@ TEST_F(Weights, AreWrittenInSeveralParts) {
   EXPECT_ERROR(io::save_weights_sharded(index, {{"w", ones({9})}, {"w", ones({9})}}, 24), IoError,
                "two tensors have the name \"w\"");
   EXPECT_ERROR(io::save_weights_sharded(index, tensors, 0), Error, "max_shard_size is 0");
+  EXPECT_EQ(io::load_weights(index).size(), tensors.size());  // refused before anything was written
+  // Without its index nobody reads a mixture of old and new files.
+  const std::filesystem::path second = folder_ / "model-00002-of-00003.safetensors";
+  std::filesystem::remove(second);
+  std::filesystem::create_directory(second);
+  EXPECT_THROW(io::save_weights_sharded(index, tensors, 24), IoError);
+  EXPECT_FALSE(std::filesystem::exists(index));
 }
 
 }  // namespace

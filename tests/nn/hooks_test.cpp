@@ -234,7 +234,23 @@ TEST(Hooks, ABackwardHookNeedsItsModule) {
     linear.register_full_backward_hook([](nn::Module&, const Tensors&, const Tensors&) {});
     y = linear(ones({1, 2}).requires_grad_());
   }
-  EXPECT_ERROR(y.sum().backward(), AutogradError, "the module was destroyed before backward");
+  EXPECT_ERROR(y.sum().backward(), AutogradError, "the module was destroyed or moved");
+  nn::Linear first(2, 2);
+  first.register_full_backward_hook([](nn::Module&, const Tensors&, const Tensors&) {});
+  y = first(ones({1, 2}).requires_grad_());
+  nn::Linear second = std::move(first);
+  EXPECT_ERROR(y.sum().backward(), AutogradError, "the module was destroyed or moved");
+  second(ones({1, 2}).requires_grad_()).sum().backward();
+}
+
+TEST(Hooks, KeepTheirState) {
+  std::vector<int> seen;
+  nn::Linear linear(2, 2);
+  linear.register_forward_hook(
+      [&seen, n = 0](nn::Module&, const Tensors&, const Tensors&) mutable { seen.push_back(++n); });
+  linear(ones({1, 2}));
+  linear(ones({1, 2}));
+  EXPECT_EQ(seen, (std::vector<int>{1, 2}));
 }
 
 TEST(Hooks, WithoutRecordingABackwardHookDoesNothing) {

@@ -215,6 +215,8 @@ TEST(TorchTraining, BadFiles) {
   EXPECT_ERROR(io::save_torch_training(path, {&net, &sgd, &plateau}), Error,
                "save_torch_training: a ReduceLROnPlateau has no state with the same fields");
   EXPECT_ERROR(io::save_torch_training("/nowhere/x.pth", {&net}), IoError, "/nowhere/x.pth");
+  EXPECT_ERROR(io::save_torch_training(path, {&net}, {{"model", std::string("mlp")}}), Error,
+               "save_torch_training: the metadata have an entry model");
 }
 
 /// Optimizers without state, and options of several groups.
