@@ -54,8 +54,7 @@ struct AttentionOutput {
 /// instead. They are initialised by xavier_uniform_; in_proj_bias (3E) and out_proj.bias are 0.
 /// bias_k and bias_v (1, 1, E), the key and value of add_bias_kv, are drawn by xavier_normal_.
 /// Throws ShapeError if the number of heads does not divide E or an input does not match, and Error
-/// for a probability outside [0, 1]. Agrees with torch.nn.MultiheadAttention, except that kdim,
-/// vdim, add_bias_kv and add_zero_attn are missing.
+/// for a probability outside [0, 1]. Agrees with torch.nn.MultiheadAttention.
 ///
 ///   nn::MultiheadAttention attention(64, 4, {.batch_first = true});
 ///   auto [y, weights] = attention(x, x, x, {.is_causal = true});

@@ -23,7 +23,7 @@ flags=$(pkg-config --cflags --libs rondo)
 # shellcheck disable=SC2086 # a list of flags
 c++ -std=c++20 "$here/io_alone.cpp" $flags -o "$scratch/without_cmake"
 (cd "$scratch" && ./without_cmake)
-# What was installed can be removed again.
+# Removing the packages leaves none of their files.
 apt-get -q purge -y librondo
 if ls /usr/lib/*/librondo_* /usr/include/rondo 2>/dev/null; then
   echo "files of rondo are left"

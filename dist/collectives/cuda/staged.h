@@ -5,8 +5,8 @@
 // communicator's own transport (MPI, threads) runs the collective there in the background, as for
 // CPU tensors. Work::wait then copies the result back, on the current stream. The copies and the
 // transfer overlap with what the GPU computes, but wait() blocks the host until the transfer is
-// complete. If the MPI library says that it can read a GPU's memory itself, the
-// blocking MPI_Allreduce (AllReduce::mpi_blocking) gets that memory.
+// complete. If the MPI library says that it can read a GPU's memory itself, the blocking
+// MPI_Allreduce (AllReduce::mpi_blocking) gets that memory.
 
 #include "dist/collectives/device_collectives.h"
 #include "dist/collectives/host_collectives.h"
