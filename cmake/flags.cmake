@@ -17,9 +17,10 @@ if(RONDO_CCACHE AND (NOT CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CXX_COMPILER_LAUNC
   endif()
 endif()
 
-# GCC collects garbage less often: 10 % faster, for about 130 MB more memory in each process.
+# GCC hardly ever collects garbage: 15 % faster, for about 200 MB more memory in each process.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=4194304>
+                      $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=--param=ggc-min-heapsize=4194304>)
 endif()
 
 # Programs are linked by mold or lld if one is installed: ten times as fast. Libraries that are installed are linked
@@ -53,10 +54,14 @@ if(RONDO_SANITIZE)
   set(rondo_kernel_flags -O2)  # with sanitizers as fast as -O3, which takes twice as long to compile; -O1 is half as fast
   set(sanitize -fsanitize=${RONDO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   if(RONDO_SANITIZE MATCHES "address" AND RONDO_SANITIZE MATCHES "undefined")
-    # These checks take a third of the compile time. AddressSanitizer checks the same pointers when code reads or
-    # writes through them, and the types of objects behind casts (vptr) are not needed.
+    # These checks take half of the compile time. AddressSanitizer checks the same pointers when code reads or
+    # writes through them, and the types of objects behind casts (vptr) are not needed. Name `alignment` in
+    # RONDO_SANITIZE to check it, too.
     list(APPEND sanitize -fno-sanitize=null -fno-sanitize=object-size -fno-sanitize=pointer-overflow
                          -fno-sanitize=vptr)
+    if(NOT RONDO_SANITIZE MATCHES "alignment")
+      list(APPEND sanitize -fno-sanitize=alignment)
+    endif()
   endif()
   target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${sanitize}>)
   target_link_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE})

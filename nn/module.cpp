@@ -364,7 +364,9 @@ Module::LoadReport Module::load_state_dict(const StateDict& state, LoadOptions o
     }
   }
   for (const auto& [name, tensor] : absent) {
-    const auto is_it = [&](const auto& copy) { return is_one_weight(copy.first, tensor); };
+    const auto is_it = [&, &tensor = tensor](const auto& copy) {
+      return is_one_weight(copy.first, tensor);
+    };
     if (std::ranges::none_of(copies, is_it)) report.missing_keys.push_back(name);
   }
   for (const auto& [name, tensor] : state) {

@@ -27,6 +27,10 @@ std::vector<NamedOption> NAdamOptions::named() {
                             {"maximize", &maximize}});
 }
 
+template class Composed<NAdamOptions>;
+
+NAdam::NAdam(Tensors params, NAdamOptions options) : NAdam(Groups{{std::move(params), options}}) {}
+
 NAdam::NAdam(const Groups& groups)
     : Composed("NAdam", groups,
                {{"step", StateEntry::scalar},
@@ -62,6 +66,10 @@ std::vector<NamedOption> RAdamOptions::named() {
                             {"maximize", &maximize}});
 }
 
+template class Composed<RAdamOptions>;
+
+RAdam::RAdam(Tensors params, RAdamOptions options) : RAdam(Groups{{std::move(params), options}}) {}
+
 RAdam::RAdam(const Groups& groups) : Composed("RAdam", groups, adam_state) {}
 
 void RAdam::update(const RAdamOptions& o, const Parameter& x) {
@@ -89,6 +97,11 @@ std::vector<NamedOption> AdamaxOptions::named() {
                     {{"eps", &eps}, {"weight_decay", &weight_decay}, {"maximize", &maximize}});
 }
 
+template class Composed<AdamaxOptions>;
+
+Adamax::Adamax(Tensors params, AdamaxOptions options)
+    : Adamax(Groups{{std::move(params), options}}) {}
+
 Adamax::Adamax(const Groups& groups)
     : Composed("Adamax", groups, {{"step", StateEntry::scalar}, {"exp_avg"}, {"exp_inf"}}) {}
 
@@ -105,6 +118,10 @@ void Adamax::update(const AdamaxOptions& o, const Parameter& x) {
 std::vector<NamedOption> LionOptions::named() {
   return with_betas(betas, {{"weight_decay", &weight_decay}, {"maximize", &maximize}});
 }
+
+template class Composed<LionOptions>;
+
+Lion::Lion(Tensors params, LionOptions options) : Lion(Groups{{std::move(params), options}}) {}
 
 Lion::Lion(const Groups& groups) : Composed("Lion", groups, {{.name = "exp_avg"}}) {}
 

@@ -27,12 +27,12 @@ struct NAdamOptions {
   bool maximize = false;
   std::vector<NamedOption> named();
 };
+extern template class Composed<NAdamOptions>;
 
 class NAdam final : public Composed<NAdamOptions> {
  public:
   /// Throws Error for a negative option, and for betas outside [0, 1).
-  explicit NAdam(Tensors params, NAdamOptions options = {})
-      : NAdam(Groups{{std::move(params), options}}) {}
+  explicit NAdam(Tensors params, NAdamOptions options = {});
   explicit NAdam(const Groups& groups);
 
  private:
@@ -49,12 +49,12 @@ struct RAdamOptions {
   bool maximize = false;
   std::vector<NamedOption> named();
 };
+extern template class Composed<RAdamOptions>;
 
 class RAdam final : public Composed<RAdamOptions> {
  public:
   /// Throws as NAdam does.
-  explicit RAdam(Tensors params, RAdamOptions options = {})
-      : RAdam(Groups{{std::move(params), options}}) {}
+  explicit RAdam(Tensors params, RAdamOptions options = {});
   explicit RAdam(const Groups& groups);
 
  private:
@@ -69,12 +69,12 @@ struct AdamaxOptions {
   bool maximize = false;
   std::vector<NamedOption> named();
 };
+extern template class Composed<AdamaxOptions>;
 
 class Adamax final : public Composed<AdamaxOptions> {
  public:
   /// Throws as NAdam does.
-  explicit Adamax(Tensors params, AdamaxOptions options = {})
-      : Adamax(Groups{{std::move(params), options}}) {}
+  explicit Adamax(Tensors params, AdamaxOptions options = {});
   explicit Adamax(const Groups& groups);
 
  private:
@@ -88,14 +88,14 @@ struct LionOptions {
   bool maximize = false;
   std::vector<NamedOption> named();
 };
+extern template class Composed<LionOptions>;
 
 /// Not in PyTorch. Use a learning rate 3 to 10 times smaller, and a weight decay as much larger,
 /// than for AdamW.
 class Lion final : public Composed<LionOptions> {
  public:
   /// Throws as NAdam does.
-  explicit Lion(Tensors params, LionOptions options = {})
-      : Lion(Groups{{std::move(params), options}}) {}
+  explicit Lion(Tensors params, LionOptions options = {});
   explicit Lion(const Groups& groups);
 
  private:

@@ -15,6 +15,11 @@ std::vector<NamedOption> AdagradOptions::named() {
           {"maximize", &maximize}};
 }
 
+template class Composed<AdagradOptions>;
+
+Adagrad::Adagrad(Tensors params, AdagradOptions options)
+    : Adagrad(Groups{{std::move(params), options}}) {}
+
 Adagrad::Adagrad(const Groups& groups)
     : Composed("Adagrad", groups, {{"step", StateEntry::scalar}, {"sum"}}) {}
 
@@ -39,6 +44,11 @@ std::vector<NamedOption> AdadeltaOptions::named() {
           {"maximize", &maximize}};
 }
 
+template class Composed<AdadeltaOptions>;
+
+Adadelta::Adadelta(Tensors params, AdadeltaOptions options)
+    : Adadelta(Groups{{std::move(params), options}}) {}
+
 Adadelta::Adadelta(const Groups& groups)
     : Composed("Adadelta", groups, {{"step", StateEntry::scalar}, {"square_avg"}, {"acc_delta"}}) {}
 
@@ -57,6 +67,11 @@ std::vector<NamedOption> RMSpropOptions::named() {
   return {{"alpha", &alpha},       {"eps", &eps},           {"weight_decay", &weight_decay},
           {"momentum", &momentum}, {"centered", &centered}, {"maximize", &maximize}};
 }
+
+template class Composed<RMSpropOptions>;
+
+RMSprop::RMSprop(Tensors params, RMSpropOptions options)
+    : RMSprop(Groups{{std::move(params), options}}) {}
 
 RMSprop::RMSprop(const Groups& groups)
     : Composed("RMSprop", groups,

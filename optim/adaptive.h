@@ -24,12 +24,12 @@ struct AdagradOptions {
   bool maximize = false;
   std::vector<NamedOption> named();
 };
+extern template class Composed<AdagradOptions>;
 
 class Adagrad final : public Composed<AdagradOptions> {
  public:
   /// Throws Error for a negative option.
-  explicit Adagrad(Tensors params, AdagradOptions options = {})
-      : Adagrad(Groups{{std::move(params), options}}) {}
+  explicit Adagrad(Tensors params, AdagradOptions options = {});
   explicit Adagrad(const Groups& groups);
 
  private:
@@ -45,12 +45,12 @@ struct AdadeltaOptions {
   bool maximize = false;
   std::vector<NamedOption> named();
 };
+extern template class Composed<AdadeltaOptions>;
 
 class Adadelta final : public Composed<AdadeltaOptions> {
  public:
   /// Throws Error for a negative option, and for rho above 1.
-  explicit Adadelta(Tensors params, AdadeltaOptions options = {})
-      : Adadelta(Groups{{std::move(params), options}}) {}
+  explicit Adadelta(Tensors params, AdadeltaOptions options = {});
   explicit Adadelta(const Groups& groups);
 
  private:
@@ -67,12 +67,12 @@ struct RMSpropOptions {
   bool maximize = false;
   std::vector<NamedOption> named();
 };
+extern template class Composed<RMSpropOptions>;
 
 class RMSprop final : public Composed<RMSpropOptions> {
  public:
   /// Throws Error for a negative option.
-  explicit RMSprop(Tensors params, RMSpropOptions options = {})
-      : RMSprop(Groups{{std::move(params), options}}) {}
+  explicit RMSprop(Tensors params, RMSpropOptions options = {});
   explicit RMSprop(const Groups& groups);
 
  private:

@@ -55,6 +55,10 @@ std::vector<NamedOption> LARSOptions::named() {
           {"maximize", &maximize}};
 }
 
+template class Composed<LARSOptions>;
+
+LARS::LARS(Tensors params, LARSOptions options) : LARS(Groups{{std::move(params), options}}) {}
+
 LARS::LARS(const Groups& groups)
     : Composed("LARS", groups, {{.name = "momentum_buffer"}}, Updates::whole_parameters) {}
 
@@ -76,6 +80,10 @@ std::vector<NamedOption> LAMBOptions::named() {
           {"weight_decay", &weight_decay},
           {"maximize", &maximize}};
 }
+
+template class Composed<LAMBOptions>;
+
+LAMB::LAMB(Tensors params, LAMBOptions options) : LAMB(Groups{{std::move(params), options}}) {}
 
 LAMB::LAMB(const Groups& groups)
     : Composed("LAMB", groups, {{"step", StateEntry::scalar}, {"exp_avg"}, {"exp_avg_sq"}},
@@ -104,6 +112,10 @@ std::vector<NamedOption> MuonOptions::named() {
           {"ns_steps", &ns_steps, {0, 99}},
           {"adjust_lr_fn", &adjust_lr_fn, {0, 2}}};
 }
+
+template class Composed<MuonOptions>;
+
+Muon::Muon(Tensors params, MuonOptions options) : Muon(Groups{{std::move(params), options}}) {}
 
 Muon::Muon(const Groups& groups)
     : Composed("Muon", groups, {{.name = "momentum_buffer"}}, Updates::whole_parameters) {

@@ -24,13 +24,13 @@ struct LARSOptions {
   bool maximize = false;
   std::vector<NamedOption> named();
 };
+extern template class Composed<LARSOptions>;
 
 /// Not in PyTorch.
 class LARS final : public Composed<LARSOptions> {
  public:
   /// Throws Error for a negative option.
-  explicit LARS(Tensors params, LARSOptions options = {})
-      : LARS(Groups{{std::move(params), options}}) {}
+  explicit LARS(Tensors params, LARSOptions options = {});
   explicit LARS(const Groups& groups);
 
  private:
@@ -45,13 +45,13 @@ struct LAMBOptions {
   bool maximize = false;
   std::vector<NamedOption> named();
 };
+extern template class Composed<LAMBOptions>;
 
 /// Not in PyTorch.
 class LAMB final : public Composed<LAMBOptions> {
  public:
   /// Throws Error for a negative option, and for betas outside [0, 1).
-  explicit LAMB(Tensors params, LAMBOptions options = {})
-      : LAMB(Groups{{std::move(params), options}}) {}
+  explicit LAMB(Tensors params, LAMBOptions options = {});
   explicit LAMB(const Groups& groups);
 
  private:
@@ -76,6 +76,7 @@ struct MuonOptions {
   MuonAdjustLr adjust_lr_fn = MuonAdjustLr::original;
   std::vector<NamedOption> named();
 };
+extern template class Composed<MuonOptions>;
 
 /// Momentum, made orthogonal by Newton-Schulz iterations: they move all singular values of d / ‖d‖
 /// near 1, in bf16, with X ← a X + (b X Xᵀ + c (X Xᵀ)²) X. For the matrices of hidden layers; train
@@ -83,8 +84,7 @@ struct MuonOptions {
 class Muon final : public Composed<MuonOptions> {
  public:
   /// Throws Error for a negative option, and ShapeError for a parameter that is not a matrix.
-  explicit Muon(Tensors params, MuonOptions options = {})
-      : Muon(Groups{{std::move(params), options}}) {}
+  explicit Muon(Tensors params, MuonOptions options = {});
   explicit Muon(const Groups& groups);
 
  private:

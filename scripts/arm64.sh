@@ -22,7 +22,7 @@ for command in aarch64-linux-gnu-g++ qemu-aarch64-static mmdebstrap cmake ninja;
 done
 
 # The libraries of setup.sh's list are unpacked, not installed, since none of their programs has to run. Absolute links
-# would point outside of the folder, so they are replaced.
+# would point outside of the folder, so they are replaced. An installation would link LAPACK and BLAS from their folders.
 if [ ! -d "$sysroot" ]; then
   packages=$(sed -nE 's/^(core|test) ([^ ]*-dev) .*/\2/p' scripts/setup.sh | grep -v simgrid | paste -sd,)
   # shellcheck disable=SC2016 # for apt-get
@@ -34,6 +34,9 @@ if [ ! -d "$sysroot" ]; then
     find . -type l -lname "/*" | while read -r link; do
       target=.$(readlink "$link")
       [ ! -e "$target" ] || ln -sfnr "$target" "$link"
+    done
+    for library in usr/lib/*/lapack/lib*.so* usr/lib/*/blas/lib*.so*; do
+      ln -sr "$library" "$(dirname "$library")/.."
     done' "$suite" "$sysroot.part" ${mirror:+"$mirror"} ||
     fail "mmdebstrap could not fetch the arm64 packages from ${mirror:-its own mirror}"
   mv "$sysroot.part" "$sysroot"

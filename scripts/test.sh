@@ -7,7 +7,7 @@
 #
 # --tsan    also runs the libraries under ThreadSanitizer, with one OpenMP thread (libgomp is not instrumented)
 # --slow    in Release also runs the tests labelled slow (half an hour: an accuracy, gigabytes over MPI); under
-#           sanitizers also sanitizes the tests and runs the programs (twenty minutes more)
+#           sanitizers also sanitizes the tests, checks alignment and runs the programs (twenty minutes more)
 # --fuzz    runs the fuzz tests with many more mutations, under ASan + UBSan; if clang is installed, also
 #           libFuzzer's targets in build-fuzz/, each for a minute or RONDO_FUZZ_SECONDS
 # --mpich   also builds against MPICH, without CUDA, and runs the tests labelled mpi
@@ -104,8 +104,10 @@ for preset in "${presets[@]}"; do
   programs=ON objects=
   if [ "$preset" != release ] && [ $slow -eq 0 ]; then programs=OFF; fi
   if [ "$preset" = asan ] && [ $slow -eq 0 ]; then objects=$PWD/build; fi
+  sanitizers=()
+  if [ "$preset" = asan ] && [ $slow -eq 1 ]; then sanitizers=("-DRONDO_SANITIZE=address,undefined,alignment"); fi
   # shellcheck disable=SC2046  # one word or none
-  cmake --preset "$preset" -DRONDO_TESTS=ON -DRONDO_EXAMPLES=$programs -DRONDO_TEST_OBJECTS="$objects" \
+  cmake --preset "$preset" "${sanitizers[@]}" -DRONDO_TESTS=ON -DRONDO_EXAMPLES=$programs -DRONDO_TEST_OBJECTS="$objects" \
     -DRONDO_CUDA=AUTO $(cuda_flags "$preset")
   phase "configure $preset"
   cmake --build "$folder" -j "$jobs"

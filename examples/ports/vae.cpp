@@ -95,7 +95,8 @@ int run(int argc, char** argv) {
       sum += loss.item();
     }
     for (auto& [images, labels] : test)
-      test_sum += rd::no_grad([&] { return loss_of(vae, images.flatten(1)); }).item();
+      test_sum +=
+          rd::no_grad([&, &images = images] { return loss_of(vae, images.flatten(1)); }).item();
     std::printf("epoch %d: loss %.4f, test loss %.4f\n", epoch,
                 sum / static_cast<double>(train.dataset().size()),
                 test_sum / static_cast<double>(test.dataset().size()));

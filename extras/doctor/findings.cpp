@@ -122,13 +122,14 @@ void check_bits(Findings& all, const Facts& facts) {
 
 /// Versions of oneDNN in which tests/tensor/onednn_scan_test.cpp found wrong results.
 struct WrongVersion {
-  const char *version, *what;
+  const char *version, *isa, *what;
 };
 constexpr WrongVersion wrong_versions[] = {
-    {"2.6.",
+    {"2.6.", "AVX-512",
      "gradients of strided 1x1 filters in f32 (it writes beyond its buffer), gradients of "
-     "single channels in bf16, and padded int8 convolutions of odd groups"},
-    {"3.7.",
+     "single channels in bf16, and int8 convolutions of groups with a zero point"},
+    {"2.6.", "AVX2", "int8 convolutions with strided 1x1 filters"},
+    {"3.7.", "AVX-512",
      "products of f32 matrices of one row or column with gaps, convolutions of which some "
      "outputs see only padding, convolutions of single channels that are one output wide, and "
      "gradients in bf16 of strided 1x1 filters with an odd number of outputs"},
@@ -136,10 +137,10 @@ constexpr WrongVersion wrong_versions[] = {
 
 void check_onednn(Findings& all, const Facts& facts) {
   for (const Rank& rank : facts.ranks) {
-    for (const auto& [version, what] : wrong_versions) {
-      if (rank.cpu.has.find("AVX-512") == std::string::npos || !rank.onednn.starts_with(version))
+    for (const auto& [version, isa, what] : wrong_versions) {
+      if (rank.cpu.has.find(isa) == std::string::npos || !rank.onednn.starts_with(version))
         continue;
-      add(all, note, "onednn", "with AVX-512, oneDNN ", rank.onednn,
+      add(all, note, "onednn", "with ", isa, ", oneDNN ", rank.onednn,
           " gives wrong results for some ", what,
           ": rondo avoids them, but other programs may not");
       return;

@@ -182,25 +182,60 @@ Tensor with_zero_channels(const Tensor& t, MemoryFormat format) {
   return all;
 }
 
+/// bias − zero_point Σ w, scaled: what the zero point adds to a convolution without padding.
+Tensor bias_with_zero_point(const Quantization& quantization, const Int8Weight& w,
+                            const Tensor& bias) {
+  std::shared_ptr<Prepared> kept;
+  {
+    std::lock_guard lock(w.prepared.mutex);
+    kept = prepared(w);
+  }
+  const std::int64_t channels = w.values.size(0);
+  const Tensor scale = dense(w.scale), old = bias.defined() ? dense(bias) : bias,
+               result = Tensor::empty({channels});
+  for (std::int64_t k = 0; k < channels; ++k) {
+    const double moved = static_cast<double>(quantization.zero_point) *
+                         kept->sums[static_cast<std::size_t>(k)] * quantization.scale *
+                         static_cast<double>(scale.data_ptr<float>()[k]);
+    const double before = old.defined() ? static_cast<double>(old.data_ptr<float>()[k]) : 0;
+    result.data_ptr<float>()[k] = static_cast<float>(before - moved);
+  }
+  return result;
+}
+
 void conv2d_of_bytes(const Tensor& x, const Quantization& quantization, const Int8Weight& w,
                      const Tensor& bias, bool relu, const Tensor& y, const Conv2dParams& params) {
   if (y.numel() == 0) return;
-  // Errors of oneDNN with AVX-512 (tests/tensor/onednn_scan_test.cpp). 2.6: the padding of some
-  // groups with an odd number of channels. 3.7: single channels with a stride if the output is one
-  // pixel wide, and groups of one channel that have several outputs.
+  // oneDNN computes some cases wrongly (tests/tensor/onednn_scan_test.cpp). They are computed in
+  // other ways, with every version and instruction set. 2.6 with AVX2: one-pixel filters with a
+  // stride. So the pixels that they read are copied.
+  Conv2dParams inner = params;
   const bool has_padding = params.pad_h > 0 || params.pad_w > 0;
-  const bool is_single = w.values.size(1) == 1;
-  if (sees_only_padding(x, w.values, params) ||
-      (is_single && y.size(3) == 1 && params.stride_w > 1) ||
-      (quantization.zero_point != 0 && has_padding && params.groups > 1 && w.values.size(1) > 16 &&
-       w.values.size(1) % 2 != 0)) {
-    Conv2dParams inner = params;
+  if (params.groups == 1 && w.values.size(2) == 1 && w.values.size(3) == 1 && !has_padding &&
+      (params.stride_h > 1 || params.stride_w > 1)) {
+    const Tensor pixels = Tensor::empty({x.size(0), x.size(1), y.size(2), y.size(3)},
+                                        {.dtype = u8, .format = MemoryFormat::channels_last});
+    const Dims strides = {x.stride(0), x.stride(1), params.stride_h * x.stride(2),
+                          params.stride_w * x.stride(3)};
+    CpuBackend::instance().do_copy(x.as_view(pixels.shape(), strides, x.storage_offset()), pixels);
+    inner.stride_h = inner.stride_w = 1;
+    return conv2d_of_bytes(pixels, quantization, w, bias, relu, y, inner);
+  }
+  // 2.6: zero points of groups. 3.7: single channels with a stride if the output is one pixel wide.
+  const bool is_single = w.values.size(1) == 1,
+             has_zero_of_groups = params.groups > 1 && quantization.zero_point != 0;
+  if (sees_only_padding(x, w.values, params) || (has_zero_of_groups && has_padding) ||
+      (is_single && y.size(3) == 1 && params.stride_w > 1)) {
     inner.pad_h = inner.pad_w = 0;
     if (y.size(3) == 1) inner.stride_w = 1;
     const auto zero = static_cast<double>(quantization.zero_point);
     return conv2d_of_bytes(padded(x, zero, w.values, y, params), quantization, w, bias, relu, y,
                            inner);
   }
+  if (has_zero_of_groups)
+    return conv2d_of_bytes(x, {.scale = quantization.scale, .zero_point = 0}, w,
+                           bias_with_zero_point(quantization, w, bias), relu, y, params);
+  // 3.7: groups of one channel that have several outputs.
   if (is_single && params.groups > 1 && w.values.size(0) > params.groups) {
     const Tensor values = with_zero_channels(w.values, MemoryFormat::contiguous);
     Int8Weight::Prepared prepared;

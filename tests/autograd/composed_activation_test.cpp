@@ -50,7 +50,8 @@ const std::map<std::string, std::function<Tensor(const Tensor&)>> elementwise = 
 
 TEST(ComposedActivation, AgreeWithPyTorch) {
   const Golden& golden = activations();
-  for (const auto& [name, f] : elementwise) expect_case(golden, name, [&](X x) { return f(x[0]); });
+  for (const auto& [name, f] : elementwise)
+    expect_case(golden, name, [&f = f](X x) { return f(x[0]); });
   expect_case(golden, "glu", [](X x) { return glu(x[0], 1); });
   expect_case(golden, "softmin", [](X x) { return softmin(x[0], 1); });
   expect_case(

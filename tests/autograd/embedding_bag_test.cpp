@@ -25,10 +25,12 @@ TEST(EmbeddingBag, AgreesWithPyTorch) {
     const Tensor offsets = tensor<std::int64_t>({0, 3, 3, 4, 8});
     expect_case(
         golden, "bag." + name + ".None",
-        [&](X x) { return embedding_bag(x[0], index, offsets, {.mode = mode}); }, 8);
+        [&, mode = mode](X x) { return embedding_bag(x[0], index, offsets, {.mode = mode}); }, 8);
     expect_case(
         golden, "bag." + name + ".2",
-        [&](X x) { return embedding_bag(x[0], index, offsets, {.mode = mode, .padding_idx = -4}); },
+        [&, mode = mode](X x) {
+          return embedding_bag(x[0], index, offsets, {.mode = mode, .padding_idx = -4});
+        },
         8);
   }
   expect_case(

@@ -20,7 +20,7 @@ TEST(Padding, AgreesWithPyTorch) {
                                                    {"replicate", PadMode::replicate},
                                                    {"circular", PadMode::circular}};
   for (const auto& [name, mode] : modes) {
-    const auto check = [&](const char* dims, const Dims& padding) {
+    const auto check = [&, &name = name, mode = mode](const char* dims, const Dims& padding) {
       expect_case(
           golden, name + dims, [&](X x) { return pad(x[0], padding, mode); }, 12);
     };

@@ -251,10 +251,12 @@ TEST(Emnist, PartsHaveTheirFilesAndClasses) {
     EXPECT_EQ(set->class_names().back(), last);
     EXPECT_EQ(set->images().data_ptr<std::uint8_t>()[1], 5);  // not transposed back
     write_labels(classes);
-    EXPECT_THAT(message_of<IoError>([&] { load_emnist(scratch.path(), part, Split::train); }),
-                HasSubstr("record 1 (byte 9) has label " + std::to_string(classes)));
-    EXPECT_THAT(message_of<IoError>([&] { load_emnist(scratch.path(), part, Split::test); }),
-                HasSubstr("emnist-" + part + "-test-images-idx3-ubyte: file not found"));
+    EXPECT_THAT(
+        message_of<IoError>([&, &part = part] { load_emnist(scratch.path(), part, Split::train); }),
+        HasSubstr("record 1 (byte 9) has label " + std::to_string(classes)));
+    EXPECT_THAT(
+        message_of<IoError>([&, &part = part] { load_emnist(scratch.path(), part, Split::test); }),
+        HasSubstr("emnist-" + part + "-test-images-idx3-ubyte: file not found"));
   }
   EXPECT_THAT(message_of<Error>([&] { load_emnist(scratch.path(), "all", Split::train); }),
               HasSubstr("part 'all' should be byclass"));

@@ -17,7 +17,7 @@ function finish(    path) {
   path = name (section == "" ? "" : "_" section)
   if (globals != "" || statements != "")
     write_program(path, "#include <rondo/rondo.h>\n\n#include <iostream>\n\nnamespace rd = rondo;\nnamespace nn = rondo::nn;\n" \
-                  "namespace optim = rondo::optim;\nusing rondo::Tensor;\n\n" globals "\nint main() {\n" statements "}\n", expected)
+                  "namespace optim = rondo::optim;\nusing rondo::Tensor;\n\n" globals "\nint main() {\n" statements "return 0;\n}\n", expected)
   if (program != "") write_program(path "_program", program, program_expected)
   globals = statements = program = expected = program_expected = ""
 }

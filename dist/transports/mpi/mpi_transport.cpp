@@ -66,11 +66,12 @@ void let_tcp_go_both_ways() { setenv("OMPI_MCA_btl_tcp_flags", "9", /*overwrite=
 
 // On machines that have IPv4 and IPv6 addresses, Open MPI 5 prints a warning at the start for each
 // pair of ranks (open-mpi/ompi#14079). Ranks of one machine need neither: their messages go through
-// memory. The user's settings are not changed.
+// memory. mpirun's --mca and the variables themselves have precedence, files of parameters do not.
 void choose_addresses() {
 #if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
   const char *all = std::getenv("OMPI_COMM_WORLD_SIZE"),
              *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (std::getenv("OMPI_MCA_btl_tcp_if_include") != nullptr) return;
   const bool is_one_machine = all != nullptr && here != nullptr && std::string(all) == here;
   if (!is_one_machine)
     setenv("OMPI_MCA_btl_tcp_disable_family", "6", /*overwrite=*/0);

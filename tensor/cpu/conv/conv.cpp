@@ -18,20 +18,22 @@ bool needs_f32(DType dtype) { return is_floating(dtype) && dtype != f64 && !has_
 // Some cases that oneDNN computes wrongly with AVX-512 (found by tests/tensor/onednn_scan_test.cpp)
 // are computed in other ways, with every version of oneDNN.
 
+bool is_pixel(const Tensor& w) { return w.size(2) == 1 && w.size(3) == 1; }
+
 bool is_strided_pixel(const Tensor& w, const Conv2dParams& params) {
-  return w.size(2) == 1 && w.size(3) == 1 && params.pad_h == 0 && params.pad_w == 0 &&
+  return is_pixel(w) && params.pad_h == 0 && params.pad_w == 0 &&
          (params.stride_h > 1 || params.stride_w > 1);
 }
 
 /// Gradients that need f32 even for bf16: those of single channels and of images smaller than the
-/// filter (wrong in oneDNN 2.6), and those of a one-pixel filter with a stride and an odd number of
-/// outputs (wrong in 3.7).
+/// filter (wrong in oneDNN 2.6), and those of a one-pixel filter with an odd number of outputs
+/// (seldom wrong in 2.6, with a stride in 3.7).
 bool gradient_needs_f32(const Tensor& x, const Tensor& w, const Conv2dParams& params) {
   const bool is_small = x.size(2) <= params.dilation_h * (w.size(2) - 1) ||
                         x.size(3) <= params.dilation_w * (w.size(3) - 1);
   return needs_f32(x.dtype()) ||
-         (x.dtype() == bf16 && (is_small || x.size(1) == 1 || w.size(0) == 1 ||
-                                (is_strided_pixel(w, params) && w.size(0) % 2 != 0)));
+         (x.dtype() == bf16 &&
+          (is_small || x.size(1) == 1 || w.size(0) == 1 || (is_pixel(w) && w.size(0) % 2 != 0)));
 }
 
 /// A one-pixel filter with a stride reads only some of x's pixels. oneDNN 2.6 gathers them into a

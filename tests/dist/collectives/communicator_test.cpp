@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "dist/transports/thread/thread_transport.h"
 #include "support/collective_matrix.h"
 #include "support/collectives.h"
 #include "support/errors.h"
@@ -308,6 +309,24 @@ TEST(Communicator, AMessageOfAnotherDtypeOrSizeIsAnError) {
                 concat("rank 0: recv from rank 1 with tag 7 failed: ", sentence));
     });
   }
+}
+
+// A receiver that throws may abandon its receive before the sender posts the elements. The sender
+// would otherwise wait until its deadline.
+TEST(Communicator, AnAbandonedReceiveTakesItsMessage) {
+  const auto ranks = thread_transports(2);
+  const int sent[2] = {1, 2};
+  int abandoned = 0, received = 0;
+  Request first = ranks[0]->recv(1, 7, &abandoned, sizeof abandoned);
+  ranks[0]->abandon(first);
+  Request second = ranks[0]->recv(1, 7, &received, sizeof received);
+  for (const int& value : sent) {
+    Request send = ranks[1]->send(0, 7, &value, sizeof value);
+    EXPECT_TRUE(ranks[1]->test(send));
+  }
+  EXPECT_TRUE(ranks[0]->test(second));
+  EXPECT_EQ(abandoned, 0);
+  EXPECT_EQ(received, 2);
 }
 
 TEST(Communicator, MessagesOfOneTagKeepTheirOrder) {

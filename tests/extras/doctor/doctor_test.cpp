@@ -95,7 +95,9 @@ TEST(Doctor, KnowsWhichOneDnnIsWrong) {
   for (Rank& rank : facts.ranks) rank.cpu.has = "AVX2";
   EXPECT_THAT(find(facts), IsEmpty());
   for (Rank& rank : facts.ranks) rank.cpu.has = "AVX2, AVX-512", rank.onednn = "2.6.3";
-  EXPECT_THAT(only(facts), HasSubstr("oneDNN 2.6.3"));
+  EXPECT_THAT(only(facts), HasSubstr("with AVX-512, oneDNN 2.6.3"));
+  for (Rank& rank : facts.ranks) rank.cpu.has = "AVX2";
+  EXPECT_THAT(only(facts), HasSubstr("with AVX2, oneDNN 2.6.3 gives wrong results for some int8"));
 }
 
 TEST(Doctor, MpiForOneThread) {

@@ -39,8 +39,9 @@ class Hdf5 : public testing::Test {
     H5Pset_create_intermediate_group(links, 1);
     const hid_t set = H5Dcreate2(file_, name.c_str(), in_file, space, links, created, H5P_DEFAULT);
     ASSERT_GE(set, 0) << name;
-    if (data != nullptr)
+    if (data != nullptr) {
       ASSERT_GE(H5Dwrite(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), 0);
+    }
     H5Dclose(set);
     H5Pclose(links);
     H5Sclose(space);
