@@ -60,8 +60,13 @@ Tensor Tensor::repeat(const Dims& repeats) const {
   Tensor y = rondo::reshape(*this, sizes);
   for (std::int64_t d = 0; d < repeats.size(); ++d) {
     require<ShapeError>(repeats[d] >= 0, "repeat: ", repeats, " has a negative number");
-    const auto count = static_cast<std::size_t>(repeats[d]);
-    if (count != 1) y = count == 0 ? rondo::narrow(y, d, 0, 0) : rondo::cat(Tensors(count, y), d);
+    if (repeats[d] == 1) continue;
+    std::int64_t outer = 1, inner = 1;
+    for (std::int64_t i = 0; i < y.dim(); ++i) (i < d ? outer : inner) *= sizes[i];
+    sizes[d] = (CheckedSize(sizes[d], "repeat") * repeats[d]).value();
+    numel_of(sizes);  // throws if there are too many elements
+    y = rondo::reshape(
+        rondo::expand(rondo::reshape(y, {outer, 1, inner}), {outer, repeats[d], inner}), sizes);
   }
   return y.storage() == storage() ? rondo::clone(y) : y;
 }

@@ -11,6 +11,7 @@
 #include "nn/shown.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/printable.h"
 
 namespace rondo::nn {
 
@@ -94,7 +95,7 @@ void append_new(std::vector<NamedTensor>& out, std::unordered_set<const TensorIm
 
 std::string listed(const std::string& what, const std::vector<std::string>& keys) {
   std::string text = "\n  " + what + ": ";
-  for (std::size_t i = 0; i < keys.size(); ++i) text += (i ? ", " : "") + keys[i];
+  for (std::size_t i = 0; i < keys.size(); ++i) text += (i ? ", " : "") + printable(keys[i]);
   return keys.empty() ? "" : text;
 }
 
@@ -109,8 +110,8 @@ std::string about_prefix(const Module::LoadReport& report) {
   const std::string prefix = longer[0].substr(0, longer[0].size() - shorter[0].size());
   const auto has_it = [&](const std::string& key) { return key.starts_with(prefix); };
   if (!std::ranges::all_of(longer, has_it)) return "";
-  return concat("\n  the keys of the ", in_file ? "state dict" : "model", " begin with \"", prefix,
-                "\", those of the ", in_file ? "model" : "state dict", " do not",
+  return concat("\n  the keys of the ", in_file ? "state dict" : "model", " begin with \"",
+                printable(prefix), "\", those of the ", in_file ? "model" : "state dict", " do not",
                 prefix == "module." ? " (DataParallel adds it; its module() has none)" : "",
                 ": rename them first");
 }
@@ -341,8 +342,8 @@ StateDict Module::state_dict() {
 Module::LoadReport Module::load_state_dict(const StateDict& state, LoadOptions options) {
   std::unordered_map<std::string, const Tensor*> given;
   for (const auto& [name, tensor] : state)
-    require(given.emplace(name, &tensor).second, "load_state_dict: two tensors called \"", name,
-            "\", nothing was loaded");
+    require(given.emplace(name, &tensor).second, "load_state_dict: two tensors called \"",
+            printable(name), "\", nothing was loaded");
 
   LoadReport report;
   StateDict absent;

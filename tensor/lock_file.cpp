@@ -72,6 +72,8 @@ OwnFile open_locked(const std::string& path, const std::string& what, LockFile::
 LockFile::LockFile(const std::string& path, const std::string& what, IfHeld if_held)
     : file_(open_locked(path, what, if_held)) {}
 
-LockFile::~LockFile() { ::unlink(file_.path().c_str()); }
+LockFile::~LockFile() {
+  if (home_.is_here()) ::unlink(file_.path().c_str());
+}
 
 }  // namespace rondo

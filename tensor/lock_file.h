@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "tensor/home_process.h"
 #include "tensor/own_file.h"
 
 namespace rondo {
@@ -20,13 +21,14 @@ class LockFile {
   /// holds it: <what>". Throws IoError when the file is refused (OwnFile) or cannot be written. On
   /// a file system without locks, `fail` locks nothing and `wait` throws IoError.
   LockFile(const std::string& path, const std::string& what, IfHeld if_held = IfHeld::fail);
-  /// Removes the file.
+  /// Removes the file, except in a forked child: its parent still holds the lock.
   ~LockFile();
   LockFile(const LockFile&) = delete;
   LockFile& operator=(const LockFile&) = delete;
 
  private:
   OwnFile file_;
+  HomeProcess home_;
 };
 
 }  // namespace rondo

@@ -293,11 +293,11 @@ void check_divisor(Scalar b, DType dtype, const char* op) {
   require(!is_zero, op, ": an integer is divided by zero");
 }
 /// The quotient and the remainders, whose divisor has been checked.
-Tensor floor_quotient(const Tensor& a, const Tensor& b) {
-  return compute(BinaryOp::floor_divide, a, b, "floor_divide");
+Tensor floor_quotient(DType dtype, const Tensor& a, const Tensor& b) {
+  return compute(BinaryOp::floor_divide, a, b, dtype, dtype, {}, "floor_divide");
 }
-Tensor remainder_of(BinaryOp op, const char* name, const Tensor& a, const Tensor& b) {
-  return record<RemainderBackward>({a, b}, compute(op, a, b, name), op, a, b);
+Tensor remainder_of(BinaryOp op, const char* name, DType dtype, const Tensor& a, const Tensor& b) {
+  return record<RemainderBackward>({a, b}, compute(op, a, b, dtype, dtype, {}, name), op, a, b);
 }
 
 /// A bitwise op of integers or bools.
@@ -386,15 +386,15 @@ Tensor atan2(const Tensor& a, const Tensor& b) {
 }
 Tensor floor_divide(const Tensor& a, const Tensor& b) {
   check_divisor(b, result_type(a, b), "floor_divide");
-  return floor_quotient(a, b);
+  return floor_quotient(result_type(a, b), a, b);
 }
 Tensor remainder(const Tensor& a, const Tensor& b) {
   check_divisor(b, result_type(a, b), "remainder");
-  return remainder_of(BinaryOp::remainder, "remainder", a, b);
+  return remainder_of(BinaryOp::remainder, "remainder", result_type(a, b), a, b);
 }
 Tensor fmod(const Tensor& a, const Tensor& b) {
   check_divisor(b, result_type(a, b), "fmod");
-  return remainder_of(BinaryOp::fmod, "fmod", a, b);
+  return remainder_of(BinaryOp::fmod, "fmod", result_type(a, b), a, b);
 }
 
 Tensor add(const Tensor& a, Scalar b) { return add_in(result_type(a, b), a, wrapped(a, b), 1); }
@@ -403,15 +403,15 @@ Tensor mul(const Tensor& a, Scalar b) { return mul_in(result_type(a, b), a, wrap
 Tensor div(const Tensor& a, Scalar b) { return div_in(result_type(a, b), a, wrapped(a, b)); }
 Tensor floor_divide(const Tensor& a, Scalar b) {
   check_divisor(b, result_type(a, b), "floor_divide");
-  return floor_quotient(a, wrapped(a, b));
+  return floor_quotient(result_type(a, b), a, wrapped(a, b));
 }
 Tensor remainder(const Tensor& a, Scalar b) {
   check_divisor(b, result_type(a, b), "remainder");
-  return remainder_of(BinaryOp::remainder, "remainder", a, wrapped(a, b));
+  return remainder_of(BinaryOp::remainder, "remainder", result_type(a, b), a, wrapped(a, b));
 }
 Tensor fmod(const Tensor& a, Scalar b) {
   check_divisor(b, result_type(a, b), "fmod");
-  return remainder_of(BinaryOp::fmod, "fmod", a, wrapped(a, b));
+  return remainder_of(BinaryOp::fmod, "fmod", result_type(a, b), a, wrapped(a, b));
 }
 Tensor pow(const Tensor& a, Scalar exponent) {
   if (const Casts cast{AutocastOp::pow, a}) return pow(cast(a), exponent);

@@ -137,7 +137,8 @@ Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t offset
 Tensor diag_embed(const Tensor& x, std::int64_t offset) {
   const RecordOp op("diag_embed");
   require<ShapeError>(x.dim() >= 1, "diag_embed: a tensor without dimensions has no diagonal");
-  const std::int64_t n = x.size(-1) + std::abs(offset);
+  const CheckedSize zero(0, "diag_embed");
+  const std::int64_t n = (zero + x.size(-1) + std::max(offset, (zero - offset).value())).value();
   Dims sizes = x.shape();
   sizes[sizes.size() - 1] = n;
   sizes.push_back(n);
@@ -331,9 +332,13 @@ Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
   require(options.rtol >= 0 && options.atol >= 0, "isclose: rtol ", options.rtol, " and atol ",
           options.atol, " must not be negative");
   const Tensor x = to(a, f64).detach(), y = to(b, f64).detach();
+  // Integers are subtracted as such: beyond 2^53, f64 would round them first.
+  const bool are_integers = !is_floating(a.dtype()) && !is_floating(b.dtype());
+  const Tensor distance = are_integers ? to(abs(to(a, i64) - to(b, i64)), f64) : abs(x - y);
   // Infinities are close to themselves alone: their difference is infinite or NaN.
-  Tensor close = logical_or(
-      x == y, logical_and(isfinite(y), abs(x - y) <= abs(y) * options.rtol + options.atol));
+  Tensor close =
+      logical_or(a.detach() == b.detach(),
+                 logical_and(isfinite(y), distance <= abs(y) * options.rtol + options.atol));
   if (options.equal_nan) close = logical_or(close, logical_and(isnan(x), isnan(y)));
   return close;
 }

@@ -12,6 +12,7 @@
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/loss_parts.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/reduced.h"
 #include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
@@ -24,7 +25,7 @@ namespace {
 
 /// Checks scores (N, C) or (C) and returns them as (N, C).
 Tensor rows_of_scores(const char* op, const Tensor& x) {
-  require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(), ", not a float");
+  require_float(x, op);
   require<ShapeError>((x.dim() == 1 || x.dim() == 2) && x.size(-1) > 0, op, ": input ", x.shape(),
                       " is not (N, C) or (C)");
   return x.dim() == 1 ? unsqueeze(x, 0) : x;

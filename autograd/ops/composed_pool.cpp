@@ -73,7 +73,11 @@ Tensor unpool(const char* name, const Tensor& x, const Tensor& indices, Size ker
   Dims flat(x.shape().begin(), x.shape().begin() + outer), sizes = flat;
   for (std::int64_t d = 0; d < dims; ++d) {
     if (stride[d] == 0) stride[d] = kernel[d];
-    const std::int64_t usual = (x.size(outer + d) - 1) * stride[d] - 2 * padding[d] + kernel[d];
+    const CheckedSize one(1, name);
+    const std::int64_t usual =
+        (one * (x.size(outer + d) - 1) * stride[d] - one * 2 * padding[d] + kernel[d]).value();
+    (one * usual + stride[d]).value();  // the bounds below fit, too
+    (one * usual - stride[d]).value();
     const std::int64_t wanted =
         options.output_size ? detail::dims_of(*options.output_size)[d] : usual;
     require<ShapeError>(wanted > usual - stride[d] && wanted < usual + stride[d], name,
@@ -92,11 +96,12 @@ Tensor unpool(const char* name, const Tensor& x, const Tensor& indices, Size ker
 }  // namespace
 
 Tensor lp_pool2d(const Tensor& x, double p, Conv2dOptions::Pair kernel, Pool2dOptions options) {
-  return lp_pool("lp_pool2d", x, p, kernel.h * kernel.w,
+  return lp_pool("lp_pool2d", x, p, (CheckedSize(kernel.h, "lp_pool2d") * kernel.w).value(),
                  [&](const Tensor& powers) { return avg_pool2d(powers, kernel, options); });
 }
 Tensor lp_pool3d(const Tensor& x, double p, Conv3dOptions::Triple kernel, Pool3dOptions options) {
-  return lp_pool("lp_pool3d", x, p, kernel.d * kernel.h * kernel.w,
+  return lp_pool("lp_pool3d", x, p,
+                 (CheckedSize(kernel.d, "lp_pool3d") * kernel.h * kernel.w).value(),
                  [&](const Tensor& powers) { return avg_pool3d(powers, kernel, options); });
 }
 

@@ -87,7 +87,7 @@ Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, con
   const RecordOp op("group_norm");
   if (const Casts cast{AutocastOp::group_norm, x})
     return group_norm(cast(x), groups, cast(gamma), cast(beta), eps);
-  check_float(x, "group_norm");
+  require_float(x, "group_norm");
   require_one_device("group_norm", {x, gamma, beta});
   require<ShapeError>(x.dim() >= 2 && groups > 0 && x.size(1) % groups == 0, "group_norm: input ",
                       x.shape(), " does not divide into ", groups, " groups of channels");

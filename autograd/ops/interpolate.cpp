@@ -144,7 +144,10 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
       const double factor = factors[given == 1 ? 0 : static_cast<std::size_t>(d)];
       require(factor > 0 && std::isfinite(factor), "interpolate: scale_factor ", factor,
               " is not a positive number");
-      axis.out = static_cast<std::int64_t>(std::floor(static_cast<double>(in) * factor));
+      const double out = std::floor(static_cast<double>(in) * factor);
+      require<ShapeError>(out < 0x1p63, "interpolate: ", in, " elements times ", factor,
+                          " are beyond the largest size, 2^63 - 1");
+      axis.out = static_cast<std::int64_t>(out);
       axis.scale = 1 / factor;
     }
     require<ShapeError>(in > 0 && axis.out > 0, "interpolate: cannot resize ", in, " elements to ",

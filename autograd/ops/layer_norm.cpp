@@ -77,7 +77,7 @@ Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& g
   const RecordOp op("layer_norm");
   if (const Casts cast{AutocastOp::layer_norm, x})
     return layer_norm(cast(x), normalized_shape, cast(gamma), cast(beta), eps);
-  check_float(x, "layer_norm");
+  require_float(x, "layer_norm");
   require_one_device("layer_norm", {x, gamma, beta});
   require<ShapeError>(!normalized_shape.empty(), "layer_norm: normalized_shape is empty");
   for (auto [v, what] : {std::pair{&gamma, "gamma"}, {&beta, "beta"}}) {

@@ -24,8 +24,7 @@ namespace {
 /// Checks scores (N, C, ...) against class indices (N, ...).
 void check_targets(const char* op, const Tensor& scores, const Tensor& target,
                    const CrossEntropyOptions& options) {
-  require<DTypeError>(is_floating(scores.dtype()), op, ": the input is ", scores.dtype(),
-                      ", not a float");
+  require_float(scores, op);
   require<ShapeError>(scores.dim() >= 2, op, ": input ", scores.shape(), " is not (N, C, ...)");
   require<DTypeError>(target.dtype() == i64, op, ": the target is ", target.dtype(),
                       "; expected i64 class indices, or probabilities of the input's shape ",

@@ -4,6 +4,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/reduced.h"
 #include "tensor/error.h"
 
 namespace rondo {
@@ -23,7 +24,7 @@ inline Tensor reduced(const Tensor& losses, Reduction reduction) {
 inline void require_pair(const Tensor& x, const Tensor& y, const char* op) {
   require<ShapeError>(x.shape() == y.shape(), op, ": input ", x.shape(), " and target ", y.shape(),
                       " differ in shape");
-  require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(), ", not a float");
+  require_float(x, op);
 }
 
 /// Each loss times its weight, which may be undefined.

@@ -151,7 +151,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const BatchNormOptions& options) {
   const RecordOp op("batch_norm");
   require<ShapeError>(x.dim() >= 2, "batch_norm: input ", x.shape(), " has no channel dimension");
-  check_float(x, "batch_norm");
+  require_float(x, "batch_norm");
   require_one_device("batch_norm", {x, gamma, beta, running_mean, running_var, options.residual});
   check_channels("batch_norm", x, gamma, "gamma");
   check_channels("batch_norm", x, beta, "beta");

@@ -83,10 +83,6 @@ inline Tensor factor_gradient(bool wanted, const Tensor& x) {
   return wanted ? Tensor::empty({x.size(1)}, {.dtype = x.dtype(), .device = x.device()}) : Tensor();
 }
 
-inline void check_float(const Tensor& x, const char* op) {
-  require<DTypeError>(is_floating(x.dtype()), op, ": input of ", x.dtype(), ", not a float");
-}
-
 inline void check_channels(const char* op, const Tensor& x, const Tensor& v, const char* what) {
   require<ShapeError>(!v.defined() || (v.dim() == 1 && v.size(0) == x.size(1)), op, ": ", what,
                       " of shape ", v.defined() ? v.shape() : Dims{}, " for an input ", x.shape());

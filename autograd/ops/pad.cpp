@@ -72,7 +72,7 @@ Tensor pad(const Tensor& x, const Dims& padding, PadMode mode, Scalar value) {
   Tensor y = x;
   for (std::int64_t k = 0; k < padded; ++k) {
     const std::int64_t dim = x.dim() - 1 - k, before = padding[2 * k], after = padding[2 * k + 1];
-    const std::int64_t size = x.size(dim) + before + after;
+    const std::int64_t size = (CheckedSize(x.size(dim), "pad") + before + after).value();
     require<ShapeError>(size >= (is_constant ? 0 : 1) && before >= -x.size(dim) &&
                             after >= -x.size(dim) && (is_constant || x.size(dim) > 0),
                         "pad: nothing is left of dimension ", dim, " of ", x.shape(),

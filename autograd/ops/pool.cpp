@@ -13,6 +13,7 @@
 #include "autograd/ops/image_dims.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/pad.h"
+#include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/windows.h"
 #include "autograd/record.h"
@@ -26,7 +27,7 @@ namespace {
 
 void require_planes(const Tensor& x, const char* op) {
   require<ShapeError>(x.dim() == 4, op, ": input ", x.shape(), " is not (N, C, H, W)");
-  require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(), ", not a float");
+  require_float(x, op);
 }
 
 /// An uninitialised tensor on x's device, with x's memory format.
@@ -178,8 +179,11 @@ ValuesAndIndices dilated_max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel,
   const auto [dilation_h, dilation_w] = options.dilation;
   require<ShapeError>(kernel.h > 0 && kernel.w > 0 && dilation_h > 0 && dilation_w > 0,
                       "max_pool2d: kernel and dilation must be at least 1");
-  const auto [params, output] = plan(
-      "max_pool2d", x, {dilation_h * (kernel.h - 1) + 1, dilation_w * (kernel.w - 1) + 1}, options);
+  const CheckedSize one(1, "max_pool2d");
+  const auto [params, output] = plan("max_pool2d", x,
+                                     {(one * dilation_h * (kernel.h - 1) + 1).value(),
+                                      (one * dilation_w * (kernel.w - 1) + 1).value()},
+                                     options);
   const PaddedWindows rows(x.size(2), kernel.h, output[2], params.stride_h, dilation_h,
                            params.pad_h, x.device());
   const PaddedWindows columns(x.size(3), kernel.w, output[3], params.stride_w, dilation_w,

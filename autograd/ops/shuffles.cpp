@@ -23,9 +23,10 @@ Dims joined_dims(Dims a, const Dims& b) {
 
 Tensor pixel_shuffle(const Tensor& x, std::int64_t r) {
   const Dims batch = before_image("pixel_shuffle", x, r);
-  const std::int64_t c = x.size(-3) / (r * r), h = x.size(-2), w = x.size(-1);
-  require<ShapeError>(x.size(-3) % (r * r) == 0, "pixel_shuffle: the ", x.size(-3),
-                      " channels of input ", x.shape(), " cannot be divided by ", r * r);
+  const std::int64_t square = (CheckedSize(r, "pixel_shuffle") * r).value();
+  const std::int64_t c = x.size(-3) / square, h = x.size(-2), w = x.size(-1);
+  require<ShapeError>(x.size(-3) % square == 0, "pixel_shuffle: the ", x.size(-3),
+                      " channels of input ", x.shape(), " cannot be divided by ", square);
   // One dimension of the batch, because a tensor has at most 8 dimensions.
   const Tensor squares = reshape(x, {numel_of(batch), c, r, r, h, w});
   return reshape(permute(squares, {0, 1, 4, 2, 5, 3}), joined_dims(batch, {c, h * r, w * r}));
@@ -38,7 +39,8 @@ Tensor pixel_unshuffle(const Tensor& x, std::int64_t r) {
                       "pixel_unshuffle: height and width of input ", x.shape(),
                       " cannot be divided by ", r);
   const Tensor squares = reshape(x, {numel_of(batch), c, h, r, w, r});
-  return reshape(permute(squares, {0, 1, 3, 5, 2, 4}), joined_dims(batch, {c * r * r, h, w}));
+  return reshape(permute(squares, {0, 1, 3, 5, 2, 4}),
+                 joined_dims(batch, {(CheckedSize(c, "pixel_unshuffle") * r * r).value(), h, w}));
 }
 
 Tensor channel_shuffle(const Tensor& x, std::int64_t groups) {

@@ -6,7 +6,6 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
-#include "dist/data_parallel/model_check.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
@@ -22,7 +21,7 @@ Tensor in_memory_order(const Tensor& x) { return x.as_view({x.numel()}, {1}, x.s
 
 ParameterAverager::ParameterAverager(nn::Module& model, std::shared_ptr<Communicator> comm,
                                      AveragerOptions options)
-    : comm_(std::move(comm)), options_(std::move(options)) {
+    : comm_(std::move(comm)), options_(std::move(options)), known_(model, "ParameterAverager") {
   require<CommError>(options_.every >= 1, "ParameterAverager: every is ", options_.every,
                      ", but must be at least 1");
   require<CommError>(options_.warmup_steps >= 0, "ParameterAverager: warmup_steps is ",
@@ -132,6 +131,7 @@ void ParameterAverager::spread(const Part& part) const {
 
 void ParameterAverager::average(Communicator& comm, bool is_outer) {
   NoGradGuard no_grad;
+  known_.check_same(comm_->rank_in_world());
   if (comm.world_size() == 1 && !(is_outer && has_outer_step())) return;
   for (const Part& part : parts_) {
     gather(part);
@@ -153,6 +153,7 @@ void ParameterAverager::take_outer_step(const Part& part) const {
 
 void ParameterAverager::begin_average() {
   NoGradGuard no_grad;
+  known_.check_same(comm_->rank_in_world());
   if (comm_->world_size() == 1) return;
   for (Part& part : parts_) {
     gather(part);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "dist/collectives/communicator.h"
+#include "dist/data_parallel/model_check.h"
 #include "nn/module.h"
 
 namespace rondo::dist {
@@ -37,9 +38,9 @@ struct AveragerOptions {
 
 class ParameterAverager {
  public:
-  /// Compares models and options, and gives every rank rank 0's values. Collective. Throws
-  /// CommError if they differ, and for options that cannot be combined: an asynchronous average
-  /// with an outer step or a group.
+  /// Compares models and options, and gives every rank rank 0's values. The model must outlive this
+  /// object. Collective. Throws CommError if they differ, and for options that cannot be combined:
+  /// an asynchronous average with an outer step or a group.
   ParameterAverager(nn::Module& model, std::shared_ptr<Communicator> comm,
                     AveragerOptions options = {});
   /// Waits for the average that is under way.
@@ -47,7 +48,8 @@ class ParameterAverager {
   ParameterAverager(const ParameterAverager&) = delete;
   ParameterAverager& operator=(const ParameterAverager&) = delete;
 
-  /// Call it after each optimizer step. It averages when an average is due. Collective.
+  /// Call it after each optimizer step. It averages when an average is due. Throws CommError if a
+  /// parameter has been added or replaced. Collective.
   void step();
   /// Averages what has not been averaged yet, and applies an average that is under way. Afterwards
   /// all ranks have equal parameters. Call it before evaluations, before a checkpoint of the whole
@@ -84,6 +86,7 @@ class ParameterAverager {
 
   std::shared_ptr<Communicator> comm_;
   AveragerOptions options_;
+  KnownParameters known_;
   std::vector<Part> parts_;
   std::int64_t steps_ = 0;
   int since_ = 0;

@@ -46,6 +46,7 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model,
     : model_(model),
       comm_(given(std::move(comm))),
       options_(options),
+      known_(model, "DistributedDataParallel"),
       losses_(comm_->rank(), comm_->ranks_in_world()) {
   check_same_model(model_, *comm_);
   comm_->agree("DDP", concat("with unused ", options.unused == Unused::zeros ? "zeros" : "error",
@@ -56,7 +57,6 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model,
   broadcast_model(model_, *comm_);
   for (auto& named :
        model_.named_parameters()) {  // a parameter shared by two layers is listed once
-    at_first_.emplace_back(named, named.tensor.requires_grad());
     if (named.tensor.requires_grad()) parameters_.push_back(named);
   }
   require(
@@ -146,7 +146,8 @@ void DistributedDataParallel::abandon_step() {
 // starts from the beginning.
 void DistributedDataParallel::begin_backward() {
   settle();
-  check_parameters();
+  known_.check_same(comm_->rank_in_world());
+  known_.check_trained(comm_->rank_in_world());
   auto token = std::make_shared<char>();
   backward_ = token;
   queue_callback([this, token] { end_backward(); });

@@ -40,6 +40,7 @@
 #include "dist/collectives/communicator.h"
 #include "dist/data_parallel/bucket.h"
 #include "dist/data_parallel/comm_hook.h"
+#include "dist/data_parallel/model_check.h"
 #include "dist/data_parallel/rank_losses.h"
 #include "nn/module.h"
 
@@ -235,7 +236,6 @@ class DistributedDataParallel {
     std::vector<Work> works;
   };
   void make_buckets(const BucketOptions& options);
-  void check_parameters();
   void settle();
   void begin_backward();
   void begin_step();
@@ -262,8 +262,7 @@ class DistributedDataParallel {
   std::shared_ptr<CommHook> hook_;
   std::vector<GradBucket> hook_buckets_;
   std::vector<nn::NamedTensor> parameters_;  // the trainable ones, each once
-  // All parameters of the model, and whether each was trainable, when this object was made.
-  std::vector<std::pair<nn::NamedTensor, bool>> at_first_;
+  KnownParameters known_;
   std::vector<Tensor> slots_;  // the places of their gradients in the buckets
   std::vector<std::size_t> bucket_of_;
   std::vector<bool> is_ready_;

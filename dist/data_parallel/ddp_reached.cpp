@@ -1,6 +1,5 @@
-// Which parameters a backward of DDP reaches. Three checks: the parameters are those for which the
-// buckets were made; parameters that a backward does not reach are handled; and every backward
-// reaches some parameter.
+// Which parameters a backward of DDP reaches. Two checks: parameters that a backward does not reach
+// are handled, and every backward reaches some parameter.
 
 #include <algorithm>
 
@@ -11,33 +10,16 @@
 
 namespace rondo::dist {
 
-// The buckets have a place only for parameters that were trainable when the buckets were made.
-void DistributedDataParallel::check_parameters() {
-  const auto now = model_.named_parameters();
-  const auto require_same = [&](bool same, const std::string& name, const char* what) {
-    require<CommError>(same, "rank ", comm_->rank_in_world(), ": ", name, ' ', what,
-                       " since DistributedDataParallel was made, so it would not be averaged; "
-                       "make a new one after such a change");
-  };
-  for (std::size_t i = 0; i < std::min(now.size(), at_first_.size()); ++i) {
-    const auto& [named, was_trained] = at_first_[i];
-    require_same(now[i].tensor.is_same(named.tensor), now[i].name, "has been added or replaced");
-    require_same(now[i].tensor.requires_grad() == was_trained, now[i].name,
-                 was_trained ? "was frozen" : "was unfrozen");
-  }
-  if (now.size() > at_first_.size())
-    require_same(false, now[at_first_.size()].name, "has been added");
-  if (now.size() < at_first_.size())
-    require_same(false, at_first_[now.size()].first.name, "has been removed");
-}
-
 // If a loss depends on no parameter, no hook is called in its backward. This rank would then be one
 // all-reduce behind the others forever. Therefore it counts such backwards, and the count is sent
-// with the gradients.
+// with the gradients. All ranks may have replaced all parameters: then no count is ever sent.
 void DistributedDataParallel::expect_backward() {
   settle();
   if (!GradMode::is_enabled() || !sync_) return;
-  if (expects_backward_ && backwards_run() > backwards_before_) ++missed_;
+  if (expects_backward_ && backwards_run() > backwards_before_) {
+    known_.check_same(comm_->rank_in_world());
+    ++missed_;
+  }
   if (!expects_backward_ || backwards_run() > backwards_before_) {
     expects_backward_ = true;
     backwards_before_ = backwards_run();

@@ -59,4 +59,33 @@ void broadcast_model(nn::Module& model, Communicator& comm) {
   for (auto& named : model.named_buffers()) comm.broadcast(named.tensor);
 }
 
+KnownParameters::KnownParameters(nn::Module& model, std::string wrapper)
+    : model_(model), wrapper_(std::move(wrapper)) {
+  for (const auto& named : model.named_parameters())
+    at_first_.emplace_back(named, named.tensor.requires_grad());
+}
+
+void KnownParameters::require_same(bool same, int rank, const std::string& name,
+                                   const char* what) const {
+  require<CommError>(same, "rank ", rank, ": ", name, ' ', what, " since ", wrapper_,
+                     " was made, so it would not be averaged; make a new one after such a change");
+}
+
+void KnownParameters::check_same(int rank) const {
+  const auto now = model_.named_parameters();
+  for (std::size_t i = 0; i < std::min(now.size(), at_first_.size()); ++i)
+    require_same(now[i].tensor.is_same(at_first_[i].first.tensor), rank, now[i].name,
+                 "has been added or replaced");
+  if (now.size() > at_first_.size())
+    require_same(false, rank, now[at_first_.size()].name, "has been added");
+  if (now.size() < at_first_.size())
+    require_same(false, rank, at_first_[now.size()].first.name, "has been removed");
+}
+
+void KnownParameters::check_trained(int rank) const {
+  for (const auto& [named, was_trained] : at_first_)
+    require_same(named.tensor.requires_grad() == was_trained, rank, named.name,
+                 was_trained ? "was frozen" : "was unfrozen");
+}
+
 }  // namespace rondo::dist

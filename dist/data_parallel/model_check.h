@@ -1,5 +1,10 @@
 #pragma once
-// Ensures that all ranks have the same model, before DDP and ParameterAverager start.
+// Ensures that all ranks have the same model before a wrapper (DDP, ReproducibleDataParallel,
+// ParameterAverager) is made, and that it is still the same model later.
+
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "dist/collectives/communicator.h"
 #include "nn/module.h"
@@ -13,5 +18,24 @@ void check_same_model(nn::Module& model, Communicator& comm);
 
 /// Gives every rank rank 0's parameters and buffers.
 void broadcast_model(nn::Module& model, Communicator& comm);
+
+/// The parameters that a model had when its wrapper was made. The wrapper averages no others.
+class KnownParameters {
+ public:
+  /// `wrapper` is the name of the wrapper's class, for the error.
+  KnownParameters(nn::Module& model, std::string wrapper);
+  /// Throws CommError "rank 1: fc.weight has been replaced since …" if a parameter has been added,
+  /// replaced or removed.
+  void check_same(int rank) const;
+  /// The same if a parameter was frozen or unfrozen.
+  void check_trained(int rank) const;
+
+ private:
+  void require_same(bool same, int rank, const std::string& name, const char* what) const;
+
+  nn::Module& model_;
+  std::string wrapper_;
+  std::vector<std::pair<nn::NamedTensor, bool>> at_first_;  // each with its requires_grad
+};
 
 }  // namespace rondo::dist

@@ -16,11 +16,11 @@
 #include "autograd/ops/loss.h"
 #include "dist/collectives/dense.h"
 #include "dist/collectives/sums.h"
-#include "dist/data_parallel/model_check.h"
 #include "nn/batch_norm.h"
 #include "nn/shown.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
+#include "tensor/home_process.h"
 #include "tensor/random.h"
 
 namespace rondo::dist {
@@ -40,6 +40,11 @@ class ReproducibleDataParallel::Team {
     for (int i = 0; i < size; ++i) threads_.emplace_back([this, i] { work(i); });
   }
   ~Team() {
+    if (!home_.is_here()) {
+      for (std::thread& thread : threads_) thread.detach();
+      renew(mutex_, changed_, done_);
+      return;
+    }
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
@@ -97,12 +102,16 @@ class ReproducibleDataParallel::Team {
   bool stop_ = false;
   std::vector<std::exception_ptr> errors_;
   std::vector<std::thread> threads_;
+  HomeProcess home_;
 };
 
 ReproducibleDataParallel::ReproducibleDataParallel(nn::AnyModule& model,
                                                    std::shared_ptr<Communicator> comm,
                                                    ReproducibleOptions options)
-    : model_(model), comm_(std::move(comm)), options_(options) {
+    : model_(model),
+      comm_(std::move(comm)),
+      options_(options),
+      known_(model, "ReproducibleDataParallel") {
   require(comm_ != nullptr, "ReproducibleDataParallel: the communicator is null");
   const int ranks = comm_->world_size();
   comm_->agree("the number of shards", std::to_string(options_.shards));
@@ -211,13 +220,8 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
                       " shards of rank ", comm_->rank_in_world());
   require<ShapeError>(target.dim() > 0 && target.size(0) == rows, "reproducible training: ", rows,
                       " inputs and targets of ", target.shape());
-  for (std::size_t i = 0; i < members_.parameters.size(); ++i) {
-    const bool was_trained = shards_[0].members.parameters[i].requires_grad();
-    require<CommError>(
-        members_.parameters[i].requires_grad() == was_trained, "reproducible training: ", names_[i],
-        was_trained ? " was frozen" : " was unfrozen",
-        " since ReproducibleDataParallel was made; make a new one after such a change");
-  }
+  known_.check_same(comm_->rank_in_world());
+  known_.check_trained(comm_->rank_in_world());
   std::vector<nn::AnyModule> replicas;
   for (Shard& shard : shards_) {
     NoGradGuard no_grad;

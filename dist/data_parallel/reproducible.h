@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "dist/collectives/communicator.h"
+#include "dist/data_parallel/model_check.h"
 #include "dist/data_parallel/replica.h"
 #include "nn/module.h"
 
@@ -95,6 +96,7 @@ class ReproducibleDataParallel {
   nn::AnyModule& model_;
   std::shared_ptr<Communicator> comm_;
   ReproducibleOptions options_;
+  KnownParameters known_;
   Members members_;                 // of the model
   std::vector<std::string> names_;  // of its parameters
   std::vector<ShardSums> sums_;

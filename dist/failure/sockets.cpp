@@ -13,11 +13,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <set>
 #include <utility>
 
 #include "tensor/error.h"
+#include "tensor/printable.h"
 
 namespace rondo::dist {
 namespace {
@@ -127,11 +129,15 @@ Socket listen_tcp(const std::string& interface, int& port) {
     socklen_t length = family == AF_INET6 ? sizeof any : sizeof(sockaddr_in);
     Socket socket = make_socket(family);
     if (family == AF_INET6) set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    // Before Linux 5.7 only root may do this. Then only the addresses that the peers are told
-    // restrict it.
-    if (!interface.empty())
-      setsockopt(socket.file(), SOL_SOCKET, SO_BINDTODEVICE, interface.data(),
-                 static_cast<socklen_t>(interface.size()));
+    // Before Linux 5.7 only root may do this.
+    if (!interface.empty() &&
+        setsockopt(socket.file(), SOL_SOCKET, SO_BINDTODEVICE, interface.data(),
+                   static_cast<socklen_t>(interface.size())) != 0)
+      std::fprintf(
+          stderr,
+          "warning: RONDO_SOCKET_IFNAME: the system does not restrict a socket to %s (%s), "
+          "so all interfaces accept connections of ranks\n",
+          printable(interface).c_str(), std::strerror(errno));
     if (listens(socket, generic(any), length) &&
         getsockname(socket.file(), reinterpret_cast<sockaddr*>(&any), &length) == 0) {
       port = ntohs(any.sin6_port);

@@ -40,7 +40,7 @@ constexpr std::chrono::milliseconds least_time_to_start = std::chrono::minutes(1
 bool uses_mpi(const std::string& backend, const std::optional<Launcher>& launcher, bool has_comm) {
   require<CommError>(backend == "auto" || backend == "mpi" || backend == "self",
                      "dist::init: unknown backend \"", backend, "\"; use one of auto, mpi, self",
-                     backend == "nccl" || backend == "gloo"
+                     backend == "nccl" || backend == "gloo" || backend == "cuda"
                          ? "; for GPUs call dist::use_device(*comm, \"cuda\") after dist::init, "
                            "which uses NCCL if it is installed"
                          : "");

@@ -157,7 +157,8 @@ TEST(Arithmetic, ANumberNeverWidensATensorOfItsCategory) {
                    yes = full(shape, true, {.dtype = boolean});
       for (const Tensor& y :
            {x + 0.1, x - 0.1, x * 0.1, x / 0.1, 0.1 + x, 0.1 - x, 0.1 * x, 0.1 / x, x + 1, x / 2,
-            pow(x, 2), where(yes, x, 0.1), where(yes, 0.1, x), masked_fill(x, yes, 0.1)})
+            pow(x, 2), x % 0.3, fmod(x, 2), floor_divide(x, 2), where(yes, x, 0.1),
+            where(yes, 0.1, x), masked_fill(x, yes, 0.1)})
         EXPECT_EQ(y.dtype(), dtype) << shape;
       EXPECT_TRUE(test::identical(1 / x, full(shape, 1.0 / 3, {.dtype = dtype}))) << dtype;
     }
@@ -167,6 +168,7 @@ TEST(Arithmetic, ANumberNeverWidensATensorOfItsCategory) {
     // A comparison rounds the number to the tensor's dtype, of any shape.
     EXPECT_TRUE(all(eq(full(shape, 0.1, {.dtype = bf16}), 0.1)).item<bool>());
   }
+  EXPECT_EQ((full({}, 1.5, {.dtype = bf16}) % 0.3).item(), 0.296875);  // PyTorch's
   // Two 0-dim tensors are promoted to the wider dtype, as in PyTorch.
   EXPECT_EQ((full({}, 1, {.dtype = bf16}) * full({}, 1)).dtype(), f32);
   const Tensor x = full({}, 2, {.dtype = bf16}).requires_grad_();

@@ -119,6 +119,10 @@ TEST(Composed, ComparisonsAreThoseOfPyTorch) {
   same(isclose(a, b, {.rtol = 0.5, .atol = 0.6}), "isclose.loose");
   EXPECT_TRUE(allclose(tensor({1.F, 2.F}), tensor({1.F, 2.00001F})));
   EXPECT_FALSE(allclose(tensor({1.F, 2.F}), tensor({1.F, 2.001F})));
+  // Beyond 2^53, where f64 has gaps.
+  const std::int64_t large = std::int64_t{1} << 53;
+  EXPECT_FALSE(allclose(tensor({large + 1}), tensor({large}), {.rtol = 0, .atol = 0}));
+  EXPECT_TRUE(allclose(tensor({large + 1}), tensor({large}), {.rtol = 0, .atol = 1}));
   EXPECT_TRUE(equal(tensor({1.F, 2.F}), tensor({1.F, 2.F})));
   EXPECT_FALSE(equal(tensor({1.F, 2.F}), tensor({1.F, 3.F})));
   EXPECT_FALSE(equal(tensor({1.F, 2.F}), tensor({1.F})));

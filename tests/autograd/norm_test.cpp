@@ -207,7 +207,8 @@ TEST(Norm, WhatDoesNotFitIsNamed) {
   EXPECT_ERROR(layer_norm(x, {3}), ShapeError, "layer_norm: input [2, 4] does not end in [3]");
   EXPECT_ERROR(layer_norm(x, {4}, one), ShapeError, "layer_norm: gamma of shape [1]");
   EXPECT_ERROR(layer_norm(x, {4}, {}, three), ShapeError, "layer_norm: beta of shape [3]");
-  EXPECT_ERROR(layer_norm(x.to(i64), {4}), DTypeError, "layer_norm: input of i64");
+  EXPECT_ERROR(layer_norm(x.to(i64), {4}), DTypeError,
+               "layer_norm: the input is i64, not a float; convert it with to(f32)");
   EXPECT_ERROR(group_norm(x, 2, one), ShapeError, "group_norm: gamma of shape [1]");
   EXPECT_ERROR(group_norm(x, 2, {}, three), ShapeError, "group_norm: beta of shape [3]");
   EXPECT_ERROR(group_norm(x, 3), ShapeError, "does not divide into 3 groups");

@@ -4,7 +4,10 @@
 
 #include "autograd/autograd_meta.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/composed.h"
 #include "autograd/ops/conv.h"
+#include "autograd/ops/interpolate.h"
+#include "autograd/ops/pad.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
 #include "support/errors.h"
@@ -229,6 +232,21 @@ TEST(Shape, SizesBeyond63BitsAreRefused) {
   EXPECT_ERROR(conv_transpose2d(x, w, {}, {.padding = huge}), ShapeError, "conv_transpose2d: ");
   EXPECT_ERROR(max_pool2d(x, most, {.padding = huge - 1}), ShapeError, "");
   EXPECT_ERROR(avg_pool2d(x, 2, {.padding = huge}), ShapeError, "");
+  EXPECT_ERROR(max_pool2d(x, 3, {.stride = 1, .dilation = huge}), ShapeError,
+               "max_pool2d: 4611686018427387904 * 2 is beyond the largest size");
+  EXPECT_ERROR(max_pool2d(x, 5, {.stride = 1, .dilation = huge}), ShapeError, "max_pool2d: ");
+  EXPECT_ERROR(max_pool1d(line, 5, {.dilation = huge}), ShapeError, "max_pool2d: ");
+  EXPECT_ERROR(max_unpool2d(x, zeros({1, 1, 4, 4}, {.dtype = i64}), huge), ShapeError,
+               "max_unpool2d: ");
+  EXPECT_ERROR(lp_pool2d(x, 2, huge), ShapeError, "lp_pool2d: ");
+  EXPECT_ERROR(pixel_shuffle(x, std::int64_t{1} << 32), ShapeError, "pixel_shuffle: ");
+  EXPECT_ERROR(pad(line, {huge, huge}), ShapeError, "pad: ");
+  EXPECT_ERROR(interpolate(line, {.scale_factor = {1e19}}), ShapeError,
+               "interpolate: 4 elements times 1e+19 are beyond the largest size");
+  EXPECT_ERROR(diag_embed(ones({2}), INT64_MIN), ShapeError, "diag_embed: ");
+  EXPECT_ERROR(line.repeat({1, 1, huge}), ShapeError, "repeat: ");
+  EXPECT_ERROR(zeros({0}).tile({huge, huge}), ShapeError, "");
+  EXPECT_EQ(zeros({0}).repeat({huge}).shape(), Dims{0});
   EXPECT_EQ(max_pool2d(x, 2, {.stride = most, .ceil_mode = true}).shape(), (Dims{1, 1, 1, 1}));
   EXPECT_ERROR(reshape(x, {huge, 4, -1}), ShapeError, "reshape: ");
   EXPECT_ERROR(view(zeros({0}), {huge, huge, -1}), ShapeError, "view: ");

@@ -9,15 +9,21 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <thread>
 
 #include "data/dataset.h"
 #include "data/loader.h"
+#include "dist/data_parallel/reproducible.h"
 #include "dist/launch/init.h"
+#include "dist/transports/thread/thread_transport.h"
+#include "nn/linear.h"
+#include "support/files.h"
 #include "support/mpi_main.h"
 #include "tensor/creation.h"
+#include "tensor/lock_file.h"
 
 namespace rondo::dist {
 namespace {
@@ -70,11 +76,20 @@ TEST_F(Fork, WhatAChildLetsGoOfIsNotWaitedFor) {
       std::make_unique<data::DataLoader>(dataset, std::make_shared<data::SequentialSampler>(64),
                                          data::DataLoaderOptions{.batch_size = 4, .workers = 2});
   auto batch = loader->begin();
+  nn::AnyModule model{nn::Linear(2, 2)};
+  auto reproducible = std::make_unique<ReproducibleDataParallel>(
+      model, std::make_shared<Communicator>(thread_transports(1)[0]),
+      ReproducibleOptions{.shards = 8, .threads = 2});
+  test::TemporaryFolder scratch;
+  auto lock = std::make_unique<LockFile>(scratch / "lock", "a test");
   EXPECT_EQ(status_of([&] {
               loader.reset();
+              reproducible.reset();
+              lock.reset();
               comm.reset();
             }),
             7);
+  EXPECT_TRUE(std::filesystem::exists(scratch / "lock"));
   comm->barrier();
 }
 

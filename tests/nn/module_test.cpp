@@ -21,6 +21,7 @@
 #include "nn/dropout.h"
 #include "nn/flatten.h"
 #include "nn/linear.h"
+#include "nn/pooling.h"
 #include "support/errors.h"
 #include "support/support.h"
 
@@ -328,6 +329,11 @@ TEST(StateDict, RoundTrip) {
   EXPECT_TRUE(held.is_same(b.scale)) << "values are copied in, handles stay";
 }
 
+TEST(StateDict, ErrorsEscapeNamesFromFiles) {
+  nn::Linear linear(2, 2);
+  EXPECT_EQ(error_of(linear, {{"\x1b[2J", ones({1})}}).find('\x1b'), std::string::npos);
+}
+
 TEST(StateDict, ConvertsDtypes) {
   nn::Linear a(3, 2), b(3, 2);
   a.to(f64);
@@ -382,6 +388,8 @@ TEST(Module, BytesAreRefusedWithAWordOnWhatMakesThemFloats) {
   const Tensor bytes = zeros({1, 3, 4, 4}, {.dtype = u8});
   EXPECT_ERROR(nn::Conv2d(3, 2, 3)(bytes), DTypeError, "data::ImageTransform");
   EXPECT_ERROR(nn::Linear(4, 2)(bytes), DTypeError, "data::ImageTransform");
+  EXPECT_ERROR(nn::BatchNorm2d(3)(bytes), DTypeError, "data::ImageTransform");
+  EXPECT_ERROR(nn::MaxPool2d(2)(bytes), DTypeError, "data::ImageTransform");
 }
 
 TEST(StateDict, LooseLoadsWhatFitsAndReportsTheRest) {

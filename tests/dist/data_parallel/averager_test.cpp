@@ -5,6 +5,7 @@
 
 #include "nn/batch_norm.h"
 #include "support/ddp_checks.h"
+#include "support/errors.h"
 #include "support/ranks.h"
 
 namespace rondo::dist {
@@ -244,6 +245,21 @@ TEST(Averager, BadInput) {
                           ParameterAverager averager(model, comm);
                         }),
                CommError);
+}
+
+TEST(Averager, NoticesThatAParameterWasReplaced) {
+  for (bool async : {false, true}) {
+    on_ranks(2, [async](std::shared_ptr<Communicator> comm) {
+      nn::Linear model(3, 2);
+      ParameterAverager averager(model, comm, {.async = async});
+      averager.step();
+      model.weight.requires_grad_(false);  // its values are averaged anyway
+      averager.step();
+      model.bias = zeros({2});
+      EXPECT_ERROR(averager.step(), CommError,
+                   "bias has been added or replaced since ParameterAverager was made");
+    });
+  }
 }
 
 TEST(Averager, RanksAgreeOnTheOptions) {

@@ -306,6 +306,13 @@ TEST(Ddp, NoticesThatAParameterWasFrozenUnfrozenOrReplaced) {
       model.fc2.bias = zeros(model.fc2.bias.shape()).requires_grad_();
       EXPECT_EQ(error_of(ddp), "rank 0: fc2.bias has been added or replaced" + why);
     }
+    {
+      DistributedDataParallel ddp(model, comm);
+      model = test::TinyMlp();  // no hook is left that a backward could call
+      model.fc1.weight.requires_grad_();
+      step(ddp);
+      EXPECT_EQ(error_of(ddp), "rank 0: fc1.weight has been added or replaced" + why);
+    }
   });
 }
 

@@ -225,6 +225,20 @@ TEST(Reproducible, NamesALayerThatVisitLeavesOut) {
   });
 }
 
+TEST(Reproducible, NoticesThatAParameterWasAddedOrReplaced) {
+  on_ranks(1, [](std::shared_ptr<Communicator> comm) {
+    nn::AnyModule model{nn::Linear(2, 2)};
+    ReproducibleDataParallel parallel(model, comm, {.shards = 2});
+    const auto step = [&] { parallel.backward(ones({2, 2}), zeros({2}, {.dtype = i64})); };
+    step();
+    model.as<nn::Linear>().bias = zeros({2}).requires_grad_();
+    EXPECT_ERROR(step(), CommError,
+                 "rank 0: bias has been added or replaced since ReproducibleDataParallel was made");
+    model = nn::Sequential(nn::Linear(2, 2), nn::Linear(2, 2));
+    EXPECT_ERROR(step(), CommError, "added or replaced since ReproducibleDataParallel was made");
+  });
+}
+
 TEST(Reproducible, LeavesFrozenParametersAlone) {
   on_ranks(2, [](std::shared_ptr<Communicator> comm) {
     nn::AnyModule model(nn::Linear(2, 2));
