@@ -42,17 +42,127 @@ class Figure:
         self.parts.append(f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{colour}" font-size="{size}"{weight}>'
                           f"{html.escape(text)}</text>")
 
-    def line(self, x1, y1, x2, y2, colour=GREY, arrow=False, width=1.3, dashed=False):
+    def line(self, x1, y1, x2, y2, colour=GREY, arrow=False, width=1.3):
         end = ' marker-end="url(#head)"' if arrow else ""
-        dash = ' stroke-dasharray="4 3"' if dashed else ""
         self.parts.append(f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{colour}" '
-                          f'stroke-width="{width:g}"{dash}{end}/>')
+                          f'stroke-width="{width:g}"{end}/>')
+
+    def circle(self, x, y, radius, fill, stroke="none"):
+        self.parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="{radius:g}" fill="{fill}" stroke="{stroke}"/>')
 
     def svg(self):
         return "\n".join([*self.parts, "</svg>\n"])
 
 
-FIGURES = {}  # file name: function
+def output_of(page, command):
+    """The lines that the page shows below a command."""
+    text = (book / page).read_text()
+    return text.split(f"\n{command}\n```\n```text\n")[1].split("\n```")[0].split("\n")
+
+
+def diamond():
+    """The tape of chapter 4's experiment, and the counters that the engine's rules give it."""
+    nodes = {  # name: its number, its place in the figure, the nodes to which its gradients go
+        "sum": (6, 165, 20, ["add"]),
+        "add": (5, 165, 95, ["exp", "mul"]),
+        "exp": (2, 75, 170, ["square"]),
+        "mul": (3, 210, 170, ["square", "w"]),
+        "square": (0, 100, 245, ["x"]),
+        "x": (float("inf"), 100, 320, []),
+        "w": (float("inf"), 250, 320, []),
+    }
+    counters = {name: sum(name in edges for *_, edges in nodes.values()) for name in nodes}
+    initial, steps, ready = dict(counters), [], ["sum"]
+    rows = [(None, dict(counters), list(ready))]
+    while ready:
+        name = max(ready, key=lambda name: nodes[name][0])
+        ready.remove(name)
+        steps.append(name)
+        counters[name] = None  # has run
+        for other in nodes[name][3]:
+            counters[other] -= 1
+            if counters[other] == 0:
+                ready.append(other)
+        rows.append((name, dict(counters), list(ready)))
+
+    lines = output_of("04_backwards.md", "build/bin/book/04_order")
+    shown = [line.removeprefix("accumulate_grad of ").split(",")[0] for line in lines]
+    if shown != steps:
+        sys.exit(f"draw.py: by the engine's rules the order is {steps}, but 04_backwards.md shows {shown}")
+
+    f = Figure(720, 390, "A tape with a diamond, and the engine's counters after each step")
+    for name, (number, x, y, edges) in nodes.items():
+        for other in edges:
+            f.line(x, y + 36, nodes[other][1], nodes[other][2] - 3, arrow=True)
+    for name, (number, x, y, _) in nodes.items():
+        is_leaf = name in "xw"
+        f.rect(x - 52, y, 104, 36, PALE[1 if is_leaf else 0], COLOURS[1 if is_leaf else 0])
+        f.text(x, y + 16, "accumulate_grad" if is_leaf else name, size=12 - is_leaf, bold=not is_leaf)
+        f.text(x, y + 30, f"leaf {name}, number ∞" if is_leaf else f"number {number}", size=10, colour=GREY)
+        if name != "sum":
+            f.circle(x + 52, y, 10, "#ffffff", COLOURS[1 if is_leaf else 0])
+            f.text(x + 52, y + 4, str(initial[name]), size=12, bold=True)
+
+    left, width, top, height = 330, 50, 58, 36
+    order = ["add", "mul", "exp", "square", "w", "x"]
+    f.text(left, 24, "counters after each step of backward", "start", bold=True)
+    f.text(left, top - 8, "runs", "start", GREY, 12)
+    for i, name in enumerate(order):
+        f.text(left + 80 + width * i + width / 2, top - 8, name, colour=GREY, size=12)
+    for row, (name, values, ready) in enumerate(rows):
+        y = top + height * row
+        text = "(start)" if name is None else f"leaf {name}" if name in "xw" else name
+        f.text(left, y + 23, text, "start", INK if name else GREY)
+        for i, column in enumerate(order):
+            x, value = left + 80 + width * i, values[column]
+            fill, stroke = (PALE[2], COLOURS[2]) if column in ready else ("#f3f4f5", "none")
+            f.rect(x + 2, y + 2, width - 4, height - 4, fill, stroke)
+            f.text(x + width / 2, y + 23, "ran" if value is None else str(value), colour=GREY if value is None else INK,
+                   size=11 if value is None else 14)
+    f.rect(left, 360, 14, 14, PALE[2], COLOURS[2])
+    f.text(left + 20, 372, "ready: all gradients have arrived. The highest number runs next.", "start", GREY, 11)
+    return f
+
+
+def ring():
+    """The data of four ranks after each step of a ring all-reduce, as examples/03_ring.cpp prints them."""
+    panels = []  # title, rows of values, segment that each rank sent
+    for line in output_of("09_ring.md", "mpirun -np 4 build/bin/03_ring"):
+        words = line.replace(":", "").split()
+        if line.startswith(("start", "step")):
+            panels.append((line.split(":")[0], [], []))
+        elif words[:1] == ["rank"]:
+            panels[-1][1].append(words[2:6])
+            panels[-1][2].append(int(words[8]) if len(words) > 6 else None)
+    n = len(panels[0][1])
+    cell, gap, across = 36, 20, 4
+    f = Figure(720, 415, "The segments of four ranks after each step of a ring all-reduce")
+    for i, (title, rows, sent) in enumerate(panels):
+        left, top = 30 + i % across * (n * cell + gap + 10), 50 + i // across * 205
+        f.text(left, top - 24, title, "start", bold=True, size=12)
+        for s in range(n):
+            f.text(left + (s + 0.5) * cell, top - 6, str(s), colour=GREY, size=11)
+        for r, values in enumerate(rows):
+            f.text(left - 5, top + (r + 0.5) * cell + 4, str(r), "end", COLOURS[r], 12, bold=True)
+            arrived = sent[(r - 1) % n]
+            for s, value in enumerate(values):
+                x, y = left + s * cell, top + r * cell
+                f.rect(x + 1.5, y + 1.5, cell - 3, cell - 3, "#f3f4f5", INK if s == arrived else "none")
+                for rank in range(n):  # digit k of the value, from the right, is 1 if rank k's value is in the sum
+                    if value[::-1][rank : rank + 1] == "1":
+                        f.rect(x + 5 + rank % 2 * 13.5, y + 5 + rank // 2 * 13.5, 12, 12, COLOURS[rank], radius=2)
+    left, top = 30 + 3 * (n * cell + gap + 10), 255
+    for rank in range(n):
+        f.rect(left, top + 24 * rank, 12, 12, COLOURS[rank], radius=2)
+        f.text(left + 20, top + 24 * rank + 10, f"the value of rank {rank}", "start", size=11)
+    f.rect(left, top + 24 * n, 12, 12, "#f3f4f5", INK)
+    f.text(left + 20, top + 24 * n + 10, "arrived in this step", "start", size=11)
+    f.text(left, top + 24 * (n + 1) + 10, "rows: ranks 0 to 3", "start", GREY, 11)
+    f.text(left, top + 24 * (n + 1) + 26, "columns: segments 0 to 3", "start", GREY, 11)
+    return f
+
+
+FIGURES = {"04_diamond": diamond, "09_ring": ring}  # file name: function
 
 
 def main():
