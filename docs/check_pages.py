@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the Markdown files, as scripts/docs.sh does, but without Sphinx.
 
-    docs/check_pages.py    exit status 1 if a link leads nowhere, if a paragraph of the guide or the
-                           reference has more than five lines, or if a source file that README.md
+    docs/check_pages.py    exit status 1 if a link leads nowhere, if a paragraph of the guide, the
+                           reference or the book has more than five lines, or if a source file that README.md
                            says to read does not name the next one
 """
 
@@ -36,7 +36,7 @@ for page in PAGES:
             faults.append(f"{name}: {link} does not exist")
         elif anchor and anchor not in anchors(target):
             faults.append(f"{name}: {path or name} has no heading #{anchor}")
-    if name.parts[:2] in (("docs", "guide"), ("docs", "reference")):
+    if name.parts[:2] in (("docs", "guide"), ("docs", "reference"), ("docs", "book")):
         for paragraph in re.split(r"\n\n|\n(?=- |\d+\. )", text):
             lines = paragraph.strip("\n").split("\n")
             if len(lines) > 5 and not lines[0].startswith(("|", "    ")):

@@ -58,7 +58,7 @@ html_sidebars = {
 
 # The navigation: titles, and the pages below them. A folder lists its README and all other pages.
 NAVIGATION = {
-    "Learn": ["docs/guide", "examples/ports"],
+    "Learn": ["docs/guide", "docs/book", "examples/ports"],
     "Look up": ["docs/reference", "docs/cluster"],
     "Understand": ["docs/architecture", "docs/decisions", "dist", "extras"],
     "Change": ["CONTRIBUTING", "tests/ptx", "CHANGELOG", "SECURITY"],

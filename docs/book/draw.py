@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Draws the figures of the book: docs/book/figures/.
+
+    docs/book/draw.py            writes them
+    docs/book/draw.py --check    exit status 1 if a file there is not what this program draws
+
+Each figure is a function that returns a Figure. It is drawn from computed positions, or from the output of an
+experiment, which a test compares with the program's (docs/book/check.py).
+"""
+import html
+import pathlib
+import sys
+
+book = pathlib.Path(__file__).resolve().parent
+
+# Legible on a light background, which each figure brings with it. Ranks, and other things in a row, take these colours.
+COLOURS = ["#4c78a8", "#f58518", "#54a24b", "#b279a2"]
+PALE = ["#c9d8e8", "#fcdcb8", "#cbe3c8", "#e3d2df"]
+INK, GREY, LINE = "#1a1c1e", "#6b7075", "#9ca0a5"
+
+
+class Figure:
+    """An SVG. Positions are in pixels."""
+
+    def __init__(self, width, height, title):
+        assert width <= 720
+        self.parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+            'font-family="sans-serif" font-size="13" role="img">',
+            f"<title>{html.escape(title)}</title>",
+            f'<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+            f'<path d="M0 0L8 4L0 8z" fill="{GREY}"/></marker></defs>',
+        ]
+        self.rect(0, 0, width, height, "#ffffff", radius=6)
+
+    def rect(self, x, y, width, height, fill, stroke="none", radius=3):
+        self.parts.append(f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{radius}" fill="{fill}" '
+                          f'stroke="{stroke}"/>')
+
+    def text(self, x, y, text, anchor="middle", colour=INK, size=13, bold=False):
+        weight = ' font-weight="bold"' if bold else ""
+        self.parts.append(f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{colour}" font-size="{size}"{weight}>'
+                          f"{html.escape(text)}</text>")
+
+    def line(self, x1, y1, x2, y2, colour=GREY, arrow=False, width=1.3):
+        end = ' marker-end="url(#head)"' if arrow else ""
+        self.parts.append(f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{colour}" '
+                          f'stroke-width="{width:g}"{end}/>')
+
+    def circle(self, x, y, radius, fill, stroke="none"):
+        self.parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="{radius:g}" fill="{fill}" stroke="{stroke}"/>')
+
+    def svg(self):
+        return "\n".join([*self.parts, "</svg>\n"])
+
+
+def output_of(page, command):
+    """The lines that the page shows below a command."""
+    text = (book / page).read_text()
+    return text.split(f"\n{command}\n```\n```text\n")[1].split("\n```")[0].split("\n")
+
+
+def diamond():
+    """The tape of chapter 4's experiment, and the counters that the engine's rules give it."""
+    nodes = {  # name: its number, its place in the figure, the nodes to which its gradients go
+        "sum": (6, 165, 20, ["add"]),
+        "add": (5, 165, 95, ["exp", "mul"]),
+        "exp": (2, 75, 170, ["square"]),
+        "mul": (3, 210, 170, ["square", "w"]),
+        "square": (0, 100, 245, ["x"]),
+        "x": (float("inf"), 100, 320, []),
+        "w": (float("inf"), 250, 320, []),
+    }
+    counters = {name: sum(name in edges for *_, edges in nodes.values()) for name in nodes}
+    initial, steps, ready = dict(counters), [], ["sum"]
+    rows = [(None, dict(counters), list(ready))]
+    while ready:
+        name = max(ready, key=lambda name: nodes[name][0])
+        ready.remove(name)
+        steps.append(name)
+        counters[name] = None  # has run
+        for other in nodes[name][3]:
+            counters[other] -= 1
+            if counters[other] == 0:
+                ready.append(other)
+        rows.append((name, dict(counters), list(ready)))
+
+    lines = output_of("04_backwards.md", "build/bin/book/04_order")
+    shown = [line.removeprefix("accumulate_grad of ").split(",")[0] for line in lines]
+    if shown != steps:
+        sys.exit(f"draw.py: by the engine's rules the order is {steps}, but 04_backwards.md shows {shown}")
+
+    f = Figure(720, 390, "A tape with a diamond, and the engine's counters after each step")
+    for name, (number, x, y, edges) in nodes.items():
+        for other in edges:
+            f.line(x, y + 36, nodes[other][1], nodes[other][2] - 3, arrow=True)
+    for name, (number, x, y, _) in nodes.items():
+        is_leaf = name in "xw"
+        f.rect(x - 52, y, 104, 36, PALE[1 if is_leaf else 0], COLOURS[1 if is_leaf else 0])
+        f.text(x, y + 16, "accumulate_grad" if is_leaf else name, size=12 - is_leaf, bold=not is_leaf)
+        f.text(x, y + 30, f"leaf {name}, number ∞" if is_leaf else f"number {number}", size=10, colour=GREY)
+        if name != "sum":
+            f.circle(x + 52, y, 10, "#ffffff", COLOURS[1 if is_leaf else 0])
+            f.text(x + 52, y + 4, str(initial[name]), size=12, bold=True)
+
+    left, width, top, height = 330, 50, 58, 36
+    order = ["add", "mul", "exp", "square", "w", "x"]
+    f.text(left, 24, "counters after each step of backward", "start", bold=True)
+    f.text(left, top - 8, "runs", "start", GREY, 12)
+    for i, name in enumerate(order):
+        f.text(left + 80 + width * i + width / 2, top - 8, name, colour=GREY, size=12)
+    for row, (name, values, ready) in enumerate(rows):
+        y = top + height * row
+        text = "(start)" if name is None else f"leaf {name}" if name in "xw" else name
+        f.text(left, y + 23, text, "start", INK if name else GREY)
+        for i, column in enumerate(order):
+            x, value = left + 80 + width * i, values[column]
+            fill, stroke = (PALE[2], COLOURS[2]) if column in ready else ("#f3f4f5", "none")
+            f.rect(x + 2, y + 2, width - 4, height - 4, fill, stroke)
+            f.text(x + width / 2, y + 23, "ran" if value is None else str(value), colour=GREY if value is None else INK,
+                   size=11 if value is None else 14)
+    f.rect(left, 360, 14, 14, PALE[2], COLOURS[2])
+    f.text(left + 20, 372, "ready: all gradients have arrived. The highest number runs next.", "start", GREY, 11)
+    return f
+
+
+def ring():
+    """The data of four ranks after each step of a ring all-reduce, as examples/03_ring.cpp prints them."""
+    panels = []  # title, rows of values, segment that each rank sent
+    for line in output_of("09_ring.md", "mpirun -np 4 build/bin/03_ring"):
+        words = line.replace(":", "").split()
+        if line.startswith(("start", "step")):
+            panels.append((line.split(":")[0], [], []))
+        elif words[:1] == ["rank"]:
+            panels[-1][1].append(words[2:6])
+            panels[-1][2].append(int(words[8]) if len(words) > 6 else None)
+    n = len(panels[0][1])
+    cell, gap, across = 36, 20, 4
+    f = Figure(720, 415, "The segments of four ranks after each step of a ring all-reduce")
+    for i, (title, rows, sent) in enumerate(panels):
+        left, top = 30 + i % across * (n * cell + gap + 10), 50 + i // across * 205
+        f.text(left, top - 24, title, "start", bold=True, size=12)
+        for s in range(n):
+            f.text(left + (s + 0.5) * cell, top - 6, str(s), colour=GREY, size=11)
+        for r, values in enumerate(rows):
+            f.text(left - 5, top + (r + 0.5) * cell + 4, str(r), "end", COLOURS[r], 12, bold=True)
+            arrived = sent[(r - 1) % n]
+            for s, value in enumerate(values):
+                x, y = left + s * cell, top + r * cell
+                f.rect(x + 1.5, y + 1.5, cell - 3, cell - 3, "#f3f4f5", INK if s == arrived else "none")
+                for rank in range(n):  # digit k of the value, from the right, is 1 if rank k's value is in the sum
+                    if value[::-1][rank : rank + 1] == "1":
+                        f.rect(x + 5 + rank % 2 * 13.5, y + 5 + rank // 2 * 13.5, 12, 12, COLOURS[rank], radius=2)
+    left, top = 30 + 3 * (n * cell + gap + 10), 255
+    for rank in range(n):
+        f.rect(left, top + 24 * rank, 12, 12, COLOURS[rank], radius=2)
+        f.text(left + 20, top + 24 * rank + 10, f"the value of rank {rank}", "start", size=11)
+    f.rect(left, top + 24 * n, 12, 12, "#f3f4f5", INK)
+    f.text(left + 20, top + 24 * n + 10, "arrived in this step", "start", size=11)
+    f.text(left, top + 24 * (n + 1) + 10, "rows: ranks 0 to 3", "start", GREY, 11)
+    f.text(left, top + 24 * (n + 1) + 26, "columns: segments 0 to 3", "start", GREY, 11)
+    return f
+
+
+FIGURES = {"04_diamond": diamond, "09_ring": ring}  # file name: function
+
+
+def main():
+    check = sys.argv[1:] == ["--check"]
+    if sys.argv[1:] and not check:
+        sys.exit("usage: draw.py [--check]")
+    status = 0
+    for name, draw in FIGURES.items():
+        file, svg = book / "figures" / f"{name}.svg", draw().svg()
+        if not check:
+            file.write_text(svg)
+        elif not file.exists() or file.read_text() != svg:
+            print(f"docs/book/figures/{name}.svg is not what draw.py draws; run docs/book/draw.py")
+            status = 1
+    for file in sorted((book / "figures").glob("*.svg")):
+        if file.stem not in FIGURES:
+            print(f"docs/book/figures/{file.name} is not drawn by draw.py")
+            status = 1
+    sys.exit(status)
+
+
+main()

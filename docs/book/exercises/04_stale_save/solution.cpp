@@ -1,0 +1,36 @@
+// An op that keeps its input for backward, and its version, as autograd/saved_tensor.cpp does.
+#include <rondo/rondo.h>
+
+namespace rd = rondo;
+using rondo::Tensor;
+
+namespace {
+
+/// A tensor that backward needs.
+class Saved {
+ public:
+  explicit Saved(const Tensor& x) : x_(x.detach()), version_(x.version()) {}
+  Tensor get() const {
+    rd::require<rd::AutogradError>(x_.version() == version_, "a saved tensor is at version ",
+                                   x_.version(), ", but version ", version_, " was saved");
+    return x_;
+  }
+
+ private:
+  Tensor x_;
+  std::uint64_t version_;
+};
+
+struct MySquareBackward final : rd::Node {
+  Saved x;
+  explicit MySquareBackward(const Tensor& x) : x(x) {}
+  const char* name() const override { return "my_square"; }
+  rd::Tensors backward(const rd::Tensors& dy) override { return {dy[0] * x.get() * 2.0}; }
+};
+
+}  // namespace
+
+Tensor my_square(const Tensor& x) {
+  const Tensor y = rd::no_grad([&] { return x * x; });
+  return rd::record<MySquareBackward>({x}, y, x);
+}
