@@ -92,9 +92,9 @@ class ComposedOptimizer : public Optimizer {
   virtual double initial_value(std::size_t /*group*/, std::size_t /*entry*/) const { return 0; }
   /// Throws the errors of the options; constructors call it.
   void check_options(std::size_t group);
+  void update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) final;
 
  private:
-  void update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) final;
   Tensor make_state(std::size_t group, std::size_t index, std::size_t entry) final;
   std::map<std::string, double> options(std::size_t group) const final;
   void set_options(std::size_t group, const std::map<std::string, double>& values) final;
@@ -121,6 +121,7 @@ class Composed : public ComposedOptimizer {
     for (std::size_t g = 0; g < groups.size(); ++g) check_options(g);
   }
 
+  using ComposedOptimizer::update;
   /// Updates x.p and its state in place.
   virtual void update(const Options& o, const Parameter& x) = 0;
   const Options& options_of(std::size_t group) const { return options_.at(group); }

@@ -27,6 +27,8 @@ double transfer_bytes_of(Operands operands) {
   return bytes;
 }
 
+}  // namespace
+
 #ifdef RONDO_HAS_CUDA
 /// Events in the current stream, before and after a kernel's launch.
 class DeviceTime {
@@ -59,8 +61,6 @@ struct DeviceTime {
   void end(RecordKernel&) const {}
 };
 #endif
-
-}  // namespace
 
 struct KernelCall::Open {
   RecordKernel kernel;

@@ -89,7 +89,7 @@ void CpuBackend::do_conv2d(const Tensor& x, const Tensor& w, const Tensor& bias,
   Tensor source = dense(x, nhwc), dense_w = dense(w);
   Tensor b = bias.defined() ? dense(bias) : bias;
   into_nhwc(y, [&](const Tensor& out) {
-    const ConvAlgorithm& algorithm =
+    const ConvAlgorithm algorithm =
         choose_conv(describe(Conv2dProblem::Pass::forward, x, w, y, params, bias.defined()));
     algorithm.forward(source, dense_w, b, out, params);
   });
@@ -107,7 +107,7 @@ void CpuBackend::do_conv2d_backward_input(const Tensor& dy, const Tensor& w, con
   if (!has_dtype(dx.dtype())) return reference::conv2d_backward_input(dy, w, dx, params);
   Tensor gradient = dense(dy, nhwc), dense_w = dense(w);
   into_nhwc(dx, [&](const Tensor& out) {
-    const ConvAlgorithm& algorithm =
+    const ConvAlgorithm algorithm =
         choose_conv(describe(Conv2dProblem::Pass::backward_input, dx, w, dy, params, false));
     algorithm.backward_input(gradient, dense_w, out, params);
   });
@@ -134,7 +134,7 @@ void CpuBackend::do_conv2d_backward_weight(const Tensor& dy, const Tensor& x, co
   if (!has_dtype(dw.dtype())) return reference::conv2d_backward_weight(dy, x, dw, dbias, params);
   Tensor source = dense(x, nhwc), gradient = dense(dy, nhwc);
   Tensor dense_dw = dw.is_contiguous() ? dw : Tensor::empty(dw.shape(), dw.options());
-  const ConvAlgorithm& algorithm = choose_conv(
+  const ConvAlgorithm algorithm = choose_conv(
       describe(Conv2dProblem::Pass::backward_weight, x, dw, dy, params, dbias.defined()));
   algorithm.backward_weight(gradient, source, dense_dw, dbias, params);
   if (!dense_dw.is_same(dw)) do_copy(dense_dw, dw);
