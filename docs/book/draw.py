@@ -4,11 +4,13 @@
     docs/book/draw.py            writes them
     docs/book/draw.py --check    exit status 1 if a file there is not what this program draws
 
-Each figure is a function that returns a Figure. It is drawn from computed positions, or from the output of an
-experiment, which a test compares with the program's (docs/book/check.py).
+Each figure is a function that returns a Figure. It is drawn from computed positions, from traces that an experiment wrote
+(figures/*.json), or from the output of an experiment, which a test compares with the program's (docs/book/check.py).
 """
 import html
+import json
 import pathlib
+import re
 import sys
 
 book = pathlib.Path(__file__).resolve().parent
@@ -162,7 +164,98 @@ def ring():
     return f
 
 
-FIGURES = {"04_diamond": diamond, "09_ring": ring}  # file name: function
+def overlap():
+    """One step of DDP on rank 0, in three ways: the traces that experiments/11_overlap.cpp wrote."""
+    panels = [("11_overlap", "with overlap"), ("11_no_overlap", "without overlap"),
+              ("11_swapped", "with overlap, fc2 and fc3 swapped in forward")]
+    left, width, lane, top = 112, 590, 28, 46
+    f = Figure(720, 432, "One training step with and without overlap")
+    for panel, (name, title) in enumerate(panels):
+        events = json.loads((book / "figures" / f"{name}.json").read_text())["traceEvents"]
+        events = [e for e in events if e["ph"] == "X" and e["pid"] == 0]
+        start = min(e["ts"] for e in events if e["name"] == "forward")
+        y, scale = top + 128 * panel, width / 320e3
+        f.text(left, y - 12, title, "start", bold=True)
+        f.text(left - 8, y + 19, "main thread", "end", GREY, 12)
+        f.text(left - 8, y + lane + 23, "collectives", "end", GREY, 12)
+        for e in sorted(events, key=lambda e: (e["tid"], e["ts"])):
+            x, w = left + (e["ts"] - start) * scale, max(e["dur"] * scale, 1)
+            if e["name"] == "backward":
+                waits = next(e for e in events if e["name"] == "wait for gradients")
+                w = (waits["ts"] - e["ts"]) * scale
+                f.rect(x, y, w, lane, PALE[0], COLOURS[0])
+                f.text(x + w / 2, y + 18, "backward computes", size=12)
+            elif e["name"] == "wait for gradients":
+                f.rect(x, y, w, lane, PALE[1], COLOURS[1])
+                f.text(x + w / 2, y + 18, "waits", size=12)
+                f.line(x + w, y - 4, x + w, y + 2 * lane + 8, INK)
+                f.text(x + w + 5, y + 2 * lane + 6, f"{(e['ts'] + e['dur'] - start) / 1000:.0f} ms", "start", size=12, bold=True)
+            elif e["name"].startswith("all_reduce of bucket"):
+                f.rect(x, y + lane + 4, w, lane, PALE[2], COLOURS[2])
+                f.text(x + w / 2, y + lane + 22, e["name"].split()[3], size=12)
+        f.line(left, y + 2 * lane + 8, left + width, y + 2 * lane + 8, LINE)
+        for ms in range(0, 301, 50):
+            f.line(left + ms * 1e3 * scale, y + 2 * lane + 8, left + ms * 1e3 * scale, y + 2 * lane + 12, LINE)
+            f.text(left + ms * 1e3 * scale, y + 2 * lane + 24, f"{ms}", colour=GREY, size=10)
+    f.text(left, 424, "milliseconds since the start of forward; the numbers in the green boxes are those of the buckets", "start", GREY, 11)
+    return f
+
+
+def milliseconds_in(path, pattern):
+    """A duration that a source file defines."""
+    found = re.search(pattern, (book.parent.parent / path).read_text())
+    if not found:
+        sys.exit(f"draw.py: {path} has nothing like {pattern}")
+    return int(found[1])
+
+
+def death():
+    """Who knows what when, after rank 2 of three ranks has been killed. The times are those in the sources."""
+    run = "dist/launch/run.cpp"
+    heard = milliseconds_in("dist/failure/watch.h", r"launcher_time\{\s*(\d+)\}")
+    pause = milliseconds_in(run, r"head_start = std::chrono::milliseconds\((\d+)\)")
+    between = milliseconds_in(run, r"between_aborts = std::chrono::milliseconds\((\d+)\)")
+    left, scale, lane, top = 96, 0.88, 44, 62
+    f = Figure(720, 256, "Who knows what when, after rank 2 has been killed")
+    x = lambda ms: left + ms * scale
+    abort = heard + pause  # of rank 0
+    f.text(x(0), 24, "kill -9 of rank 2", "start", bold=True)
+    f.text(x(0), 41, "its sockets close", "start", GREY, 11)
+    f.text(x(heard), 24, "CommError", "start", bold=True)
+    f.text(x(heard), 41, "rank 2 (process …) has ended", "start", GREY, 11)
+    f.text(x(abort), 24, "rank 0 aborts", bold=True)
+    f.text(x(abort), 41, "the launcher ends all others", colour=GREY, size=11)
+    for ms in (0, heard, abort):
+        f.line(x(ms), 48, x(ms), top + 3 * lane + 8, INK)
+    for row, rank in enumerate((2, 1, 0)):
+        y, end = top + lane * row, abort + between * rank
+        f.text(left - 26, y + 22, f"rank {rank}", "end", COLOURS[rank], bold=True)
+        if rank == 2:
+            f.rect(x(0) - 18, y, 18, lane - 10, PALE[rank], COLOURS[rank])
+            f.text(x(0) + 8, y + 22, "dead", "start", GREY, 11)
+            continue
+        f.rect(x(0) - 18, y, 18 + 4, lane - 10, PALE[rank], COLOURS[rank])
+        f.rect(x(0) + 4, y, heard * scale - 4, lane - 10, "#f3f4f5", COLOURS[rank])
+        f.text(x(heard / 2), y + 15, "knows it after 1 ms; waits for", size=11)
+        f.text(x(heard / 2), y + 28, "a rank that can say why", size=11)
+        f.rect(x(heard), y, (abort - heard) * scale, lane - 10, PALE[rank], COLOURS[rank])
+        f.text(x((heard + abort) / 2), y + 15, "writes its flight record, prints the sentence,", size=11)
+        f.text(x((heard + abort) / 2), y + 28, f"then waits {pause + between * rank} ms", size=11)
+        if end > abort:
+            f.rect(x(abort), y, (end - abort) * scale, lane - 10, "#ffffff", LINE)
+            f.text(x((abort + end) / 2), y + 15, "would abort", colour=GREY, size=11)
+            f.text(x((abort + end) / 2), y + 28, f"at {end} ms", colour=GREY, size=11)
+    y = top + 3 * lane + 8
+    f.line(x(0) - 18, y, x(abort + 2 * between), y, LINE)
+    for ms in range(0, abort + between + 1, 100):
+        f.line(x(ms), y, x(ms), y + 4, LINE)
+        f.text(x(ms), y + 17, str(ms), colour=GREY, size=10)
+    f.text(x(0) - 18, y + 36, "milliseconds after the kill. Without the side channel, ranks 0 and 1 would wait until the deadline: five minutes.",
+           "start", GREY, 11)
+    return f
+
+
+FIGURES = {"04_diamond": diamond, "09_ring": ring, "11_overlap": overlap, "12_death": death}  # file name: function
 
 
 def main():
