@@ -17,7 +17,7 @@ namespace {
 /// 32 bits.
 constexpr std::size_t piece_bytes = std::size_t{1} << 30;
 
-/// How libarchive ends its warning about a checksum if the file has 0 in its place.
+/// How libarchive ends its message about a checksum if the file has 0 in its place.
 constexpr std::string_view no_crc32 = " should be 0x0";
 
 /// libarchive converts names to the character set of the locale; the default locale supports only
@@ -81,8 +81,9 @@ std::size_t ZipReader::read_some(void* to, std::size_t bytes) {
   const auto got = archive_read_data(archive_, to, bytes);
   const char* reason = archive_error_string(archive_);
   // After torch.serialization.set_crc32_options(False), PyTorch writes 0 instead of each checksum.
-  // libarchive warns at the end of the data.
-  if (got == ARCHIVE_WARN && std::string_view(reason != nullptr ? reason : "").ends_with(no_crc32))
+  // At the end of the data libarchive 3.6 warns, and 3.7 fails; both continue with the next file.
+  if (got < 0 && got != ARCHIVE_FATAL &&
+      std::string_view(reason != nullptr ? reason : "").ends_with(no_crc32))
     return 0;
   require<IoError>(got >= 0, file_, ": damaged or cut short in ", name_, " (",
                    reason != nullptr ? reason : "unknown", ")");
