@@ -22,7 +22,7 @@ if [ "${3:-}" = shared ]; then
   for library in "$1"/librondo_*.so; do sealed "$library"; done
   exit $status
 fi
-for folder in tensor autograd nn optim data io dist train quantization torch_files onnx tensorboard report hub; do
+for folder in tensor autograd nn optim data io dist train quantization torch_files onnx export_cpp tensorboard report hub; do
   [ -e "$1/librondo_$folder.a" ] || continue
   calls "$1/librondo_$folder.a" '__stack_chk_fail' || complain "librondo_$folder.a has no canaries (-fstack-protector-strong is missing)"
 done
