@@ -73,6 +73,7 @@
 #include "dist/launch/threads.h"
 #include "dist/transports/thread/thread_transport.h"
 #include "dist/transports/transport.h"
+#include "extras/export_cpp/export_cpp.h"
 #include "extras/fft/fft.h"
 #include "extras/hdf5/hdf5.h"
 #include "extras/hub/pretrained.h"
