@@ -43,9 +43,9 @@ namespace {
 using ::testing::HasSubstr;
 
 /// A function as a module.
-struct Lambda : nn::Module {
+struct ExportedLambda : nn::Module {
   std::function<Tensor(const Tensor&)> f;
-  explicit Lambda(std::function<Tensor(const Tensor&)> f) : f(std::move(f)) {}
+  explicit ExportedLambda(std::function<Tensor(const Tensor&)> f) : f(std::move(f)) {}
   Tensor forward(const Tensor& x) override { return f(x); }
 };
 
@@ -172,7 +172,7 @@ TEST(ExportCpp, Transformer) {
 }
 
 TEST(ExportCpp, Functions) {
-  Lambda model([](const Tensor& x) {
+  ExportedLambda model([](const Tensor& x) {
     const Tensors thirds = chunk(x, 3, 1), rows = unbind(x, 0);
     const Tensor mask = gt(arange(4), 1);
     const Tensor parts = cat({thirds[2], ones({2, 1, 4}), thirds[0]}, 1).flip({0, 2});
@@ -187,7 +187,7 @@ TEST(ExportCpp, Functions) {
 
 /// The error of export_cpp for a model; it must leave no file.
 template <class M>
-std::string refusal_of(M model, const Tensor& example) {
+std::string export_refusal_of(M model, const Tensor& example) {
   const TemporaryFolder folder;
   const std::string said =
       message_of([&] { io::export_cpp(model, example, folder / "model.cpp"); });
@@ -196,31 +196,35 @@ std::string refusal_of(M model, const Tensor& example) {
 }
 
 TEST(ExportCpp, NamesTheOpAndTheLayerItCannotExport) {
-  EXPECT_EQ(
-      refusal_of(nn::Sequential(nn::ReLU(), nn::ConvTranspose2d(2, 3, 2)), ones({1, 2, 4, 4})),
-      "export_cpp: 'conv_transpose2d' in 1 has no C++ form in rondo");
-  EXPECT_EQ(refusal_of(nn::Sequential(nn::BatchNorm2d(2, {.track_running_stats = false})),
-                       ones({1, 2, 4, 4})),
+  EXPECT_EQ(export_refusal_of(nn::Sequential(nn::ReLU(), nn::ConvTranspose2d(2, 3, 2)),
+                              ones({1, 2, 4, 4})),
+            "export_cpp: 'conv_transpose2d' in 1 has no C++ form in rondo");
+  EXPECT_EQ(export_refusal_of(nn::Sequential(nn::BatchNorm2d(2, {.track_running_stats = false})),
+                              ones({1, 2, 4, 4})),
             "export_cpp: 'batch_norm' in 0 has no C++ form in rondo");
   EXPECT_THAT(
-      refusal_of(Lambda([](const Tensor& x) {
-                   return x.mean({0, 2});
-                 }),
-                 ones({2, 3, 4})),
+      export_refusal_of(ExportedLambda([](const Tensor& x) {
+                          return x.mean({0, 2});
+                        }),
+                        ones({2, 3, 4})),
       HasSubstr("export_cpp: 'mean' in the model reduces dimensions that are not adjacent"));
-  EXPECT_THAT(refusal_of(Lambda([](const Tensor& x) { return linear(x, x * 2.0); }), ones({2, 3})),
+  EXPECT_THAT(export_refusal_of(ExportedLambda([](const Tensor& x) { return linear(x, x * 2.0); }),
+                                ones({2, 3})),
               HasSubstr("'linear' in the model: forward computes its weight"));
 }
 
 TEST(ExportCpp, RefusesConstantsThatDependOnTheInput) {
-  EXPECT_THAT(refusal_of(Lambda([](const Tensor& x) { return x * gt(x, 0.5).to(f32); }), ones({2})),
-              HasSubstr("'mul' in the model has a different argument for another input"));
+  EXPECT_THAT(
+      export_refusal_of(ExportedLambda([](const Tensor& x) { return x * gt(x, 0.5).to(f32); }),
+                        ones({2})),
+      HasSubstr("'mul' in the model has a different argument for another input"));
 }
 
 TEST(ExportCpp, RefusesOtherDtypesAndPaths) {
   nn::Linear model(3, 2);
   model.to(f64);
-  EXPECT_THAT(refusal_of(model, ones({2, 3}, {.dtype = f64})), HasSubstr("an example of f64"));
+  EXPECT_THAT(export_refusal_of(model, ones({2, 3}, {.dtype = f64})),
+              HasSubstr("an example of f64"));
   const TemporaryFolder folder;
   nn::Linear layer(3, 2);
   EXPECT_ERROR(io::export_cpp(layer, ones({2, 3}), folder / "no" / "x.cpp"), IoError, "x.cpp");
