@@ -4,7 +4,8 @@
 // After fork() the child has a copy of every object, but not the threads and connections behind it.
 // The usual cleanup would be wrong in the child: joining a thread that does not run waits forever,
 // and so does MPI_Finalize; a goodbye message would be sent in the parent's name. So exit handlers,
-// and destructors of objects that have a thread, first check that they run in their home process.
+// and destructors of objects that have a thread or hold a file, first check that they run in their
+// home process.
 
 #include <sys/types.h>
 #include <unistd.h>

@@ -154,8 +154,7 @@ struct LogSoftmaxBackward final : Node {
 };
 
 Tensor checked_float(const Tensor& x, const char* op) {
-  require<DTypeError>(is_floating(x.dtype()), op, ": needs a floating-point tensor, not ",
-                      x.dtype());
+  require_float(x, op);
   return x;
 }
 

@@ -332,13 +332,15 @@ Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
   require(options.rtol >= 0 && options.atol >= 0, "isclose: rtol ", options.rtol, " and atol ",
           options.atol, " must not be negative");
   const Tensor x = to(a, f64).detach(), y = to(b, f64).detach();
-  // Integers are subtracted as such: beyond 2^53, f64 would round them first.
-  const bool are_integers = !is_floating(a.dtype()) && !is_floating(b.dtype());
-  const Tensor distance = are_integers ? to(abs(to(a, i64) - to(b, i64)), f64) : abs(x - y);
+  Tensor distance = abs(x - y), same = x == y;
+  if (!is_floating(a.dtype()) && !is_floating(b.dtype())) {  // f64 would round them beyond 2^53
+    const Tensor n = to(a, i64), m = to(b, i64), d = to(maximum(n, m) - minimum(n, m), f64);
+    distance = where(d < 0, d + 0x1p64, d);  // a difference above 2^63 has wrapped around
+    same = n == m;
+  }
   // Infinities are close to themselves alone: their difference is infinite or NaN.
   Tensor close =
-      logical_or(a.detach() == b.detach(),
-                 logical_and(isfinite(y), distance <= abs(y) * options.rtol + options.atol));
+      logical_or(same, logical_and(isfinite(y), distance <= abs(y) * options.rtol + options.atol));
   if (options.equal_nan) close = logical_or(close, logical_and(isnan(x), isnan(y)));
   return close;
 }

@@ -53,7 +53,7 @@ inline Tensor widened(const Tensor& x) { return size_of(x.dtype()) == 2 ? to(x, 
 
 inline void require_float(const Tensor& x, const char* op) {
   require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(), ", not a float",
-                      x.dtype() == u8 ? how_to_convert(u8, u8) : "; convert it with to(f32)");
+                      x.dtype() == u8 ? how_to_convert(u8, u8) : "; convert it with x.to(f32)");
 }
 
 /// Where x equals y, the result of a choice. NaN matches NaN, because a NaN is always chosen.

@@ -12,14 +12,13 @@ namespace rondo::dist {
 
 // If a loss depends on no parameter, no hook is called in its backward. This rank would then be one
 // all-reduce behind the others forever. Therefore it counts such backwards, and the count is sent
-// with the gradients. All ranks may have replaced all parameters: then no count is ever sent.
+// with the gradients. If all ranks have replaced all parameters, no count is ever sent: therefore
+// the parameters are checked here, too.
 void DistributedDataParallel::expect_backward() {
   settle();
   if (!GradMode::is_enabled() || !sync_) return;
-  if (expects_backward_ && backwards_run() > backwards_before_) {
-    known_.check_same(comm_->rank_in_world());
-    ++missed_;
-  }
+  known_.check_same(comm_->rank_in_world());
+  if (expects_backward_ && backwards_run() > backwards_before_) ++missed_;
   if (!expects_backward_ || backwards_run() > backwards_before_) {
     expects_backward_ = true;
     backwards_before_ = backwards_run();

@@ -67,8 +67,10 @@ KnownParameters::KnownParameters(nn::Module& model, std::string wrapper)
 
 void KnownParameters::require_same(bool same, int rank, const std::string& name,
                                    const char* what) const {
-  require<CommError>(same, "rank ", rank, ": ", name, ' ', what, " since ", wrapper_,
-                     " was made, so it would not be averaged; make a new one after such a change");
+  require<CommError>(
+      same, "rank ", rank, ": ", name, ' ', what, " since ", wrapper_,
+      " was made, and it only knows the parameters of that moment; make a new one after such a "
+      "change");
 }
 
 void KnownParameters::check_same(int rank) const {

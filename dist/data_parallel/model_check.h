@@ -24,8 +24,8 @@ class KnownParameters {
  public:
   /// `wrapper` is the name of the wrapper's class, for the error.
   KnownParameters(nn::Module& model, std::string wrapper);
-  /// Throws CommError "rank 1: fc.weight has been replaced since …" if a parameter has been added,
-  /// replaced or removed.
+  /// Throws CommError "rank 1: fc.weight has been added or replaced since …" if a parameter has
+  /// been added, replaced or removed.
   void check_same(int rank) const;
   /// The same if a parameter was frozen or unfrozen.
   void check_trained(int rank) const;

@@ -32,8 +32,8 @@ TEST(Activation, DerivativesAtInfinitiesAndNaN) {
 
 TEST(Activation, FloatsAreWanted) {
   Tensor x = tensor<std::int64_t>({-1, 2});
-  EXPECT_ERROR(leaky_relu(x), DTypeError, "leaky_relu: needs a floating-point tensor, not i64");
-  EXPECT_ERROR(dropout(x), DTypeError, "dropout: needs a floating-point tensor, not i64");
+  EXPECT_ERROR(leaky_relu(x), DTypeError, "leaky_relu: the input is i64, not a float");
+  EXPECT_ERROR(dropout(x), DTypeError, "dropout: the input is i64, not a float");
   EXPECT_TRUE(test::identical(dropout(x, 0.5, false), x));
   EXPECT_TRUE(test::identical(relu(x), tensor<std::int64_t>({0, 2})));
 }

@@ -123,6 +123,10 @@ TEST(Composed, ComparisonsAreThoseOfPyTorch) {
   const std::int64_t large = std::int64_t{1} << 53;
   EXPECT_FALSE(allclose(tensor({large + 1}), tensor({large}), {.rtol = 0, .atol = 0}));
   EXPECT_TRUE(allclose(tensor({large + 1}), tensor({large}), {.rtol = 0, .atol = 1}));
+  EXPECT_FALSE(allclose(tensor({INT64_MIN}), tensor({std::int64_t{0}})));
+  EXPECT_FALSE(allclose(tensor({INT64_MAX}), tensor({INT64_MIN}), {.rtol = 0, .atol = 1}));
+  EXPECT_FALSE(allclose(tensor({std::int64_t{257}}), full({1}, 256, {.dtype = bf16}),
+                        {.rtol = 0, .atol = 0}));
   EXPECT_TRUE(equal(tensor({1.F, 2.F}), tensor({1.F, 2.F})));
   EXPECT_FALSE(equal(tensor({1.F, 2.F}), tensor({1.F, 3.F})));
   EXPECT_FALSE(equal(tensor({1.F, 2.F}), tensor({1.F})));

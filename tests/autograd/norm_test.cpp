@@ -208,7 +208,7 @@ TEST(Norm, WhatDoesNotFitIsNamed) {
   EXPECT_ERROR(layer_norm(x, {4}, one), ShapeError, "layer_norm: gamma of shape [1]");
   EXPECT_ERROR(layer_norm(x, {4}, {}, three), ShapeError, "layer_norm: beta of shape [3]");
   EXPECT_ERROR(layer_norm(x.to(i64), {4}), DTypeError,
-               "layer_norm: the input is i64, not a float; convert it with to(f32)");
+               "layer_norm: the input is i64, not a float; convert it with x.to(f32)");
   EXPECT_ERROR(group_norm(x, 2, one), ShapeError, "group_norm: gamma of shape [1]");
   EXPECT_ERROR(group_norm(x, 2, {}, three), ShapeError, "group_norm: beta of shape [3]");
   EXPECT_ERROR(group_norm(x, 3), ShapeError, "does not divide into 3 groups");

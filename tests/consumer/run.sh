@@ -3,7 +3,6 @@
 # and runs the project in this folder against it, without access to the rest of rondo.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-root=$here/../..
 cxx=$2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

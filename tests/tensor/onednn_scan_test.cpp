@@ -86,8 +86,7 @@ class OneDnnScan : public ::testing::Test {
       const std::int64_t groups = chance(0.5) ? 1 : pick(2, 4);
       const bool is_pixel = chance(0.25);
       const std::int64_t in = size(40) * groups, out = size(40) * groups,
-                         r = is_pixel ? 1 : size(4), s = is_pixel ? 1 : size(4),
-                         most_padding = is_pixel ? 0 : 2;
+                         r = is_pixel ? 1 : size(4), s = is_pixel ? 1 : size(4), most_padding = 2;
       const Conv2dParams p{
           pick(1, 3), pick(1, 3), pick(0, most_padding), pick(0, most_padding), pick(1, 2),
           pick(1, 2), groups};

@@ -79,8 +79,8 @@ class ThreadTransport final : public Transport {
                        " has aborted");
   }
 
-  // An abandoned receive still takes its message, as a library's eager protocol would: its sender
-  // may not have posted it yet, and would wait for a receiver for ever.
+  // An abandoned receive still takes a message. Its sender may not have posted it yet, and would
+  // otherwise wait for a receiver until its deadline.
   void abandon(Request& request) noexcept override {
     if (request.id == 0) return;
     std::lock_guard lock(mailbox_->mutex);
