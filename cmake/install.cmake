@@ -1,8 +1,8 @@
 # `cmake --install build --prefix DIR` installs libraries, headers and the files for find_package(rondo).
 #
-# Headers are in include/rondo/<folder>/, so users write <rondo/nn/conv2d.h>. The headers include each
-# other as "nn/module.h", so both include/ and include/rondo/ are on a user's include path. Headers in
-# cpu/, cuda/, mpi/, nccl/ and protobuf/ are private and are not installed.
+# Headers are in include/rondo/<folder>/, so users write <rondo/nn/conv2d.h>. In the sources they include each
+# other as "nn/module.h". The installed ones say "rondo/nn/module.h", since a project may have a folder nn of its
+# own. Headers in cpu/, cuda/, mpi/, nccl/ and protobuf/ are private and are not installed.
 include(CMakePackageConfigHelpers)
 
 set(rondo_folders tensor autograd nn optim data io dist train extras)
@@ -20,6 +20,14 @@ foreach(folder ${rondo_folders})
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/include/rondo/rondo.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo COMPONENT development)
+list(JOIN rondo_folders "|" folders)
+install(CODE "
+  file(GLOB_RECURSE headers \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/rondo/*.h\")
+  foreach(header \${headers})
+    file(READ \${header} text)
+    string(REGEX REPLACE \"#include \\\"(${folders})/\" \"#include \\\"rondo/\\\\1/\" text \"\${text}\")
+    file(WRITE \${header} \"\${text}\")
+  endforeach()" COMPONENT development)
 
 list(APPEND rondo_targets rondo_linalg rondo_fft rondo_quantization rondo_torch_files rondo_hdf5
      rondo_onnx rondo_export_cpp rondo_tensorboard rondo_report rondo_hub rondo_text rondo)

@@ -68,8 +68,7 @@ function(rondo_library folder)
   add_library(rondo::${name} ALIAS rondo_${name})
   target_include_directories(rondo_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                     $<BUILD_INTERFACE:${rondo_include}>
-                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rondo>)
+                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(rondo_${name} PUBLIC cxx_std_20)
   if(RONDO_UNITY)
     set_target_properties(rondo_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)

@@ -120,6 +120,7 @@ void MultiStepLR::load_settings(const Values& values) {
 
 ExponentialLR::ExponentialLR(Optimizer& optimizer, ExponentialLROptions options)
     : LRSchedule(optimizer), o_(options) {
+  require(o_.gamma > 0, "ExponentialLR: gamma is ", o_.gamma, ", but must be positive");
   start();
 }
 Values ExponentialLR::settings() const { return {{"gamma", {o_.gamma}}}; }

@@ -114,7 +114,7 @@ class MultiStepLR final : public LRSchedule {
 struct ExponentialLROptions {
   double gamma;
 };
-/// lr ← lr · gamma at every step.
+/// lr ← lr · gamma at every step. Throws Error unless gamma is positive.
 class ExponentialLR final : public LRSchedule {
  public:
   ExponentialLR(Optimizer& optimizer, ExponentialLROptions options);

@@ -9,6 +9,9 @@ trap 'rm -rf "$scratch"' EXIT
 cmake --install "$1" --prefix "$scratch/prefix" >"$scratch/install.log" || { cat "$scratch/install.log"; exit 1; }
 mkdir "$scratch/source"
 cp "$here"/CMakeLists.txt "$here"/*.cpp "$scratch/source"
+# A project has files of its own that are called as rondo's are.
+mkdir "$scratch/source/data" "$scratch/source/nn"
+echo '#error "rondo includes a header of the project"' | tee "$scratch/source/data/dataset.h" >"$scratch/source/nn/module.h"
 cmake -G Ninja -S "$scratch/source" -B "$scratch/build" -DCMAKE_CXX_COMPILER="$cxx" \
   -DCMAKE_PREFIX_PATH="$scratch/prefix"
 # rondo's hardening flags must not be passed on to its users (cmake/flags.cmake).
@@ -36,7 +39,7 @@ find rondo -name '*.h' | sort >"$scratch/headers"
 [ "$(wc -l <"$scratch/headers")" -gt 20 ] || { echo "only these headers were installed:"; cat "$scratch/headers"; exit 1; }
 # stands NAME [FLAG]: checks that the includes in standard input compile with nothing before them.
 stands() {
-  "$cxx" "${2:--std=c++20}" -fsyntax-only -fopenmp -I. -Irondo -x c++ - || { echo "cannot be included: $1"; exit 1; }
+  "$cxx" "${2:--std=c++20}" -fsyntax-only -fopenmp -I. -x c++ - || { echo "cannot be included: $1"; exit 1; }
 }
 sed 's|.*|#include <&>|' "$scratch/headers" | stands "all installed headers"
 if [ "${3:-}" = each ]; then

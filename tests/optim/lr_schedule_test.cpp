@@ -105,6 +105,7 @@ TEST(LRSchedule, GoesOnFromItsState) {
 
 TEST(LRSchedule, ChainsMayFollowOneAnother) {
   SGD o(test::hashed_parameters(), {.lr = 1});
+  EXPECT_THROW(ExponentialLR(o, {}), Error);
   auto halve = std::make_shared<ExponentialLR>(o, ExponentialLROptions{.gamma = 0.5});
   auto third = std::make_shared<ChainedScheduler>(std::vector<SchedulePtr>{
       std::make_shared<ExponentialLR>(o, ExponentialLROptions{.gamma = 0.25}),
