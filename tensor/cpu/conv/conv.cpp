@@ -18,13 +18,6 @@ bool needs_f32(DType dtype) { return is_floating(dtype) && dtype != f64 && !has_
 // Some cases that oneDNN computes wrongly with AVX-512 (found by tests/tensor/onednn_scan_test.cpp)
 // are computed in other ways, with every version of oneDNN.
 
-bool is_pixel(const Tensor& w) { return w.size(2) == 1 && w.size(3) == 1; }
-
-bool is_strided_pixel(const Tensor& w, const Conv2dParams& params) {
-  return is_pixel(w) && params.pad_h == 0 && params.pad_w == 0 &&
-         (params.stride_h > 1 || params.stride_w > 1);
-}
-
 /// Gradients that need f32 even for bf16: those of single channels and of images smaller than the
 /// filter (wrong in oneDNN 2.6), and those of a one-pixel filter with an odd number of outputs
 /// (seldom wrong in 2.6, with a stride in 3.7).
@@ -32,8 +25,8 @@ bool gradient_needs_f32(const Tensor& x, const Tensor& w, const Conv2dParams& pa
   const bool is_small = x.size(2) <= params.dilation_h * (w.size(2) - 1) ||
                         x.size(3) <= params.dilation_w * (w.size(3) - 1);
   return needs_f32(x.dtype()) ||
-         (x.dtype() == bf16 &&
-          (is_small || x.size(1) == 1 || w.size(0) == 1 || (is_pixel(w) && w.size(0) % 2 != 0)));
+         (x.dtype() == bf16 && (is_small || x.size(1) == 1 || w.size(0) == 1 ||
+                                (w.size(2) == 1 && w.size(3) == 1 && w.size(0) % 2 != 0)));
 }
 
 /// A one-pixel filter with a stride reads only some of x's pixels. oneDNN 2.6 gathers them into a
@@ -41,14 +34,6 @@ bool gradient_needs_f32(const Tensor& x, const Tensor& w, const Conv2dParams& pa
 /// them.
 bool must_gather(const Tensor& x, const Tensor& w, const Conv2dParams& params) {
   return is_strided_pixel(w, params) && x.size(1) % 16 != 0;
-}
-
-/// The pixels of x that a one-pixel filter reads for dy.
-Tensor pixels_read(const Tensor& x, const Tensor& dy, const Conv2dParams& params) {
-  return x.as_view(
-      {x.size(0), x.size(1), dy.size(2), dy.size(3)},
-      {x.stride(0), x.stride(1), x.stride(2) * params.stride_h, x.stride(3) * params.stride_w},
-      x.storage_offset());
 }
 
 /// Runs `compute` on a dense channels_last tensor, and copies the result into y if y is a different

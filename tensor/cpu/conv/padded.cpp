@@ -43,4 +43,16 @@ Tensor padded(const Tensor& x, double value, const Tensor& w, const Tensor& y,
   return all;
 }
 
+bool is_strided_pixel(const Tensor& w, const Conv2dParams& params) {
+  return w.size(2) == 1 && w.size(3) == 1 && params.pad_h == 0 && params.pad_w == 0 &&
+         (params.stride_h > 1 || params.stride_w > 1);
+}
+
+Tensor pixels_read(const Tensor& x, const Tensor& y, const Conv2dParams& params) {
+  return x.as_view(
+      {x.size(0), x.size(1), y.size(2), y.size(3)},
+      {x.stride(0), x.stride(1), x.stride(2) * params.stride_h, x.stride(3) * params.stride_w},
+      x.storage_offset());
+}
+
 }  // namespace rondo::cpu

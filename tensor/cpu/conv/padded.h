@@ -1,5 +1,6 @@
 #pragma once
-// Explicit padding, for padded convolutions that oneDNN computes wrongly.
+// Convolutions that oneDNN computes wrongly as they are: with explicit padding, or of explicit
+// pixels.
 
 #include "tensor/backend.h"
 
@@ -13,5 +14,11 @@ bool sees_only_padding(const Tensor& x, const Tensor& w, const Conv2dParams& par
 /// The convolution of this copy needs no padding; its other params are the same.
 Tensor padded(const Tensor& x, double value, const Tensor& w, const Tensor& y,
               const Conv2dParams& params);
+
+/// Whether w has one pixel and reads only some of x's.
+bool is_strided_pixel(const Tensor& w, const Conv2dParams& params);
+
+/// The pixels of x that such a filter reads to compute y, as a view.
+Tensor pixels_read(const Tensor& x, const Tensor& y, const Conv2dParams& params);
 
 }  // namespace rondo::cpu
