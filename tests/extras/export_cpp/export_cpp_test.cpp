@@ -33,6 +33,7 @@
 #include "nn/norm.h"
 #include "nn/pooling.h"
 #include "nn/transformer.h"
+#include "support/disturb.h"
 #include "support/errors.h"
 #include "support/files.h"
 #include "tensor/creation.h"
@@ -71,17 +72,6 @@ struct LanguageModel : nn::Module {
     v.child("head", head);
   }
 };
-
-/// Sets values that start as zeros and ones to other numbers, so that each of them has an effect.
-void disturb(nn::Module& model) {
-  const NoGradGuard no_grad;
-  for (const auto& [name, p] : model.named_parameters())
-    if (p.dim() == 1) p.detach().add_(randn_like(p) * 0.1);
-  for (const auto& [name, buffer] : model.named_buffers()) {
-    if (name.ends_with("running_mean")) buffer.copy_(randn_like(buffer) * 0.1);
-    if (name.ends_with("running_var")) buffer.copy_(rand_like(buffer) + 0.5);
-  }
-}
 
 struct Ended {
   int status;

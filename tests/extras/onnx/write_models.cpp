@@ -46,6 +46,7 @@
 #include "nn/recurrent.h"
 #include "nn/transformer.h"
 #include "support/any_forward.h"
+#include "support/disturb.h"
 #include "support/mnist_cnn.h"
 #include "tensor/creation.h"
 
@@ -87,16 +88,6 @@ struct LanguageModel : nn::Module {
   }
 };
 
-/// Sets values that start as zeros and ones to other numbers, so that each of them has an effect.
-void disturb(nn::Module& model) {
-  for (const auto& [name, p] : model.named_parameters())
-    if (p.dim() == 1) p.detach().add_(randn_like(p) * 0.1);
-  for (const auto& [name, buffer] : model.named_buffers()) {
-    if (name.ends_with("running_mean")) buffer.copy_(randn_like(buffer) * 0.1);
-    if (name.ends_with("running_var")) buffer.copy_(rand_like(buffer) + 0.5);
-  }
-}
-
 class Writer {
  public:
   explicit Writer(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -104,7 +95,7 @@ class Writer {
   void operator()(const std::string& name, nn::AnyModule model, const Tensor& input,
                   const io::OnnxOptions& options = {}) {
     const NoGradGuard no_grad;
-    disturb(model);
+    test::disturb(model);
     io::export_onnx(model, input, folder_ / (name + ".onnx"), options);
     model.eval();
     nn::StateDict tensors = {{"input", input}, {"output", model(input).contiguous()}};
