@@ -254,8 +254,139 @@ def death():
            "start", GREY, 11)
     return f
 
+def data_of(name):
+    return json.loads((book / "figures" / f"{name}.json").read_text())
 
-FIGURES = {"04_diamond": diamond, "09_ring": ring, "11_overlap": overlap, "12_death": death}  # file name: function
+
+def step():
+    """One step of README's twenty lines: the trace that experiments/01_step.cpp wrote."""
+    events = [e for e in data_of("01_step")["traceEvents"] if e["ph"] == "X"]
+    whole = next(e for e in events if e["name"] == "step")
+    left, width, lane, top = 92, 610, 34, 50
+    x = lambda e: left + (e["ts"] - whole["ts"]) * width / whole["dur"]
+    w = lambda e: max(e["dur"] * width / whole["dur"], 1)
+    f = Figure(720, 240, "Where the time of one training step goes")
+    f.text(left, 24, f"one step: {whole['dur']:.0f} microseconds, one thread", "start", bold=True)
+    for row, title in enumerate(("phase", "module", "op or node")):
+        f.text(left - 10, top + row * (lane + 6) + 21, title, "end", GREY, 12)
+    forward = {"ts": whole["ts"], "name": "forward"}
+    backward = next(e for e in events if e["name"] == "backward" and e["cat"] == "backward" and e["dur"] > 80)
+    forward["dur"] = backward["ts"] - forward["ts"]
+    optimizer = next(e for e in events if e["cat"] == "optimizer")
+    for colour, e in enumerate((forward, backward, optimizer)):
+        f.rect(x(e), top, w(e), lane, PALE[colour], COLOURS[colour])
+        if e is not optimizer:
+            f.text(x(e) + w(e) / 2, top + 21, f"{e['name']} {e['dur']:.0f} µs")
+        for inner in events:
+            if not e["ts"] <= inner["ts"] < e["ts"] + e["dur"] or inner["cat"] in ("range", "profile") or inner is backward:
+                continue
+            row = 1 if inner["cat"] == "module" else 2
+            if inner["name"] == "model":
+                continue
+            y = top + row * (lane + 6)
+            f.rect(x(inner), y, w(inner), lane, PALE[colour], COLOURS[colour], radius=1)
+            name = inner["name"].removesuffix(" backward")
+            if w(inner) > 70:
+                f.text(x(inner) + w(inner) / 2, y + 21, name, size=11)
+            elif w(inner) > 22:
+                f.text(x(inner) + w(inner) / 2, y + 21, name, size=10 if row == 1 else 9)
+    y = top + 3 * (lane + 6)
+    f.line(x(optimizer) + w(optimizer) / 2, y - 2, x(optimizer) + w(optimizer) / 2, y + 20)
+    f.text(left + width, y + 34, f"Adam {optimizer['dur']:.0f} µs", "end", COLOURS[2], 12)
+    f.line(left, y, left + width, y, LINE)
+    for us in range(0, int(whole["dur"]) + 1, 50):
+        at = left + us * width / whole["dur"]
+        f.line(at, y, at, y + 4, LINE)
+        f.text(at, y + 17, str(us), colour=GREY, size=10)
+    f.text(left, y + 50, "microseconds. Gaps between the boxes: the tape, the allocator, and the record itself.", "start", GREY, 11)
+    return f
+
+
+def views():
+    """Four tensors over one piece of memory: the shapes, strides and bytes that experiments/02_views.cpp prints."""
+    shown = ["x", "x.transpose(0, 1)", "x.narrow(1, 1, 2)", "x[0].expand({3, 4})"]
+    rows = {}
+    for line in output_of("02_views.md", "build/bin/book/02_views"):
+        found = re.match(r"(.*?)\s+\[(.*?)\]\s+\[(.*?)\]\s+view, byte (\d+)", line)
+        if found:
+            sizes, strides = ([int(v) for v in found[k].split(", ")] for k in (2, 3))
+            rows[found[1]] = (sizes, strides, int(found[4]) // 4)
+    shade = lambda i: ["#dce6f1", "#b9cfe4", "#8fb3d6"][i // 4] if i % 4 % 2 == 0 else ["#fde7cf", "#fbcf9d", "#f7b267"][i // 4]
+    f = Figure(720, 330, "Four tensors over the same twelve elements")
+    left, cell, top = 36, 54, 58
+    f.text(left, 24, "one storage: 12 elements of 4 bytes", "start", bold=True)
+    for i in range(12):
+        f.rect(left + cell * i, top, cell, 34, shade(i), "#ffffff", radius=0)
+        f.text(left + cell * (i + 0.5), top + 22, str(i), bold=True)
+        f.text(left + cell * i, top - 8, f"byte {4 * i}" if i % 3 == 0 else str(4 * i), "start", GREY, 10)
+    top, small = 140, 32
+    for column, name in enumerate(shown):
+        sizes, strides, offset = rows[name]
+        x = left + column * 172
+        f.text(x, top - 12, name, "start", bold=True, size=12)
+        for i in range(sizes[0]):
+            for j in range(sizes[1]):
+                element = offset + i * strides[0] + j * strides[1]
+                f.rect(x + small * j, top + small * i, small, small, shade(element), "#ffffff", radius=0)
+                f.text(x + small * (j + 0.5), top + small * i + 21, str(element))
+        y = top + 4 * small + 22
+        f.text(x, y, f"strides [{strides[0]}, {strides[1]}]", "start", GREY, 12)
+        f.text(x, y + 16, f"offset {offset}", "start", GREY, 12)
+    return f
+
+
+def isa():
+    """The times of some kernels with each instruction set, as experiments/03_times.cpp wrote them."""
+    runs = data_of("03_times")
+    names = [name for name in runs[0] if name != "instruction_set"]
+    left, scale, top, bar = 110, 34, 54, 14
+    f = Figure(720, 352, "The time of five kernels with three instruction sets")
+    f.text(left, 24, "microseconds for 64 · 256 floats, one thread", "start", bold=True)
+    for k, run in enumerate(runs):
+        f.rect(left + 330 + 90 * k, 14, 12, 12, COLOURS[k], radius=2)
+        f.text(left + 347 + 90 * k, 24, run["instruction_set"], "start", size=12)
+    for row, name in enumerate(names):
+        y = top + row * (3 * bar + 15)
+        f.text(left - 10, y + 1.5 * bar + 4, name, "end")
+        for k, run in enumerate(runs):
+            f.rect(left, y + k * bar, run[name] * scale, bar - 2, COLOURS[k], radius=1)
+            text = f"{run[name]:.1f}" if k == 0 else f"{run[name]:.1f}   ({runs[0][name] / run[name]:.1f} times as fast)"
+            f.text(left + run[name] * scale + 6, y + k * bar + 10, text, "start", GREY, 11)
+    f.text(left, 344, "The shortest of 300 runs on an AMD Zen 4. The operands are in the second-level cache.", "start", GREY, 11)
+    return f
+
+
+def circle():
+    """The answers of the net on a grid, after some steps: what experiments/05_circle.cpp wrote."""
+    data = data_of("05_circle")
+    side, pixel, gap = data["side"], 4, 34
+    losses = {int(row.split()[0]): row.split()[1].rstrip("…") for row in output_of("05_step.md", "build/bin/book/05_circle")[1:]
+              if row.split()[0].isdigit()}
+    f = Figure(720, 456, "Where the net answers inside, after 0 to 300 steps")
+    for i, grid in enumerate(data["grids"]):
+        left, top = 60 + i % 3 * (side * pixel + gap + 24), 44 + i // 3 * (side * pixel + gap + 8)
+        f.text(left, top - 10, f"step {grid['step']}", "start", bold=True)
+        f.text(left + side * pixel, top - 10, f"loss {losses[grid['step']]}", "end", GREY, 12)
+        f.rect(left, top, side * pixel, side * pixel, PALE[1], radius=0)
+        for row in range(side):
+            for run in re.finditer("1+", grid["inside"][row * side : (row + 1) * side]):
+                f.rect(left + run.start() * pixel, top + row * pixel, (run.end() - run.start()) * pixel, pixel, PALE[0], radius=0)
+        middle = side * pixel / 2
+        f.parts.append(f'<circle cx="{left + middle:g}" cy="{top + middle:g}" r="{0.6 ** 0.5 * (side - 1) / 2 * pixel:.1f}" '
+                       f'fill="none" stroke="{INK}" stroke-dasharray="4 3"/>')
+    f.rect(60, 436, 12, 12, PALE[0], COLOURS[0])
+    f.text(78, 446, "the net answers: inside", "start", GREY, 11)
+    f.rect(230, 436, 12, 12, PALE[1], COLOURS[1])
+    f.text(248, 446, "outside", "start", GREY, 11)
+    f.text(320, 446, "dashed: the true circle, x² + y² = 0.6", "start", GREY, 11)
+    return f
+
+
+
+FIGURES = {  # file name: function
+    "01_step": step, "02_views": views, "03_isa": isa, "04_diamond": diamond, "05_circle": circle, "09_ring": ring,
+    "11_overlap": overlap, "12_death": death,
+}
 
 
 def main():
