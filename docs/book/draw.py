@@ -9,6 +9,7 @@ Each figure is a function that returns a Figure. It is drawn from computed posit
 """
 import html
 import json
+import math
 import pathlib
 import re
 import sys
@@ -382,10 +383,50 @@ def circle():
     return f
 
 
+def crossings():
+    """The time of four algorithms by size on a simulated cluster: the times that experiments/10_crossings.py wrote."""
+    rows = data_of("10_crossings")
+    left, top, width, height = 70, 50, 500, 270
+    low, high, least, most = math.log2(256), math.log2(16 << 20), 1, 5.2  # log2 of bytes, log10 of microseconds
+    x = lambda size: left + (math.log2(size) - low) / (high - low) * width
+    y = lambda us: top + height - (math.log10(us) - least) / (most - least) * height
+    f = Figure(720, 384, "The time of four all-reduces by size")
+    f.text(left, 24, "microseconds for an all-reduce of 16 ranks, 10 Gbit/s", "start", bold=True)
+    for power in range(1, 6):
+        f.line(left, y(10**power), left + width, y(10**power), "#e4e6e8", width=1)
+        f.text(left - 8, y(10**power) + 4, f"{10**power:,}", "end", GREY, 11)
+    for k in range(9):
+        size = 256 * 4**k
+        f.line(x(size), top + height, x(size), top + height + 4, LINE)
+        text = f"{size}" if size < 1024 else f"{size >> 10} KiB" if size < 1 << 20 else f"{size >> 20} MiB"
+        f.text(x(size), top + height + 18, text, colour=GREY, size=10)
+    names, labels = ["doubling", "tree", "halving", "ring"], {}
+    for colour, name in enumerate(names):
+        points = [(row["bytes"], row["us"]) for row in rows if row["algorithm"] == name]
+        for (a, b), (c, d) in zip(points, points[1:]):
+            f.line(x(a), y(b), x(c), y(d), COLOURS[colour], width=2)
+        for size, us in points:
+            f.circle(x(size), y(us), 3, COLOURS[colour])
+        labels[name] = points[-1][1]
+    at = -100
+    for name in sorted(names, key=lambda name: -labels[name]):
+        at = max(y(labels[name]) + 4, at + 17)
+        f.text(left + width + 10, at, f"{name}, {labels[name] / 1000:.1f} ms", "start", COLOURS[names.index(name)], 12, bold=True)
+    fastest, at = None, top + height + 30
+    for size in sorted({row["bytes"] for row in rows}):
+        best = min((row for row in rows if row["bytes"] == size), key=lambda row: row["us"])["algorithm"]
+        f.rect(x(size) - width / 16 + 1, at, width / 8 - 2, 14, PALE[names.index(best)], COLOURS[names.index(best)], 2)
+        if best != fastest:
+            f.text(x(size) - width / 16 + 1, at + 26, best, "start", GREY, 10)
+        fastest = best
+    f.text(left + width + 40, at + 11, "the fastest", "start", GREY, 11)
+    return f
+
+
 
 FIGURES = {  # file name: function
     "01_step": step, "02_views": views, "03_isa": isa, "04_diamond": diamond, "05_circle": circle, "09_ring": ring,
-    "11_overlap": overlap, "12_death": death,
+    "10_crossings": crossings, "11_overlap": overlap, "12_death": death,
 }
 
 
