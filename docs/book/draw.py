@@ -353,7 +353,7 @@ def isa():
             f.rect(left, y + k * bar, run[name] * scale, bar - 2, COLOURS[k], radius=1)
             text = f"{run[name]:.1f}" if k == 0 else f"{run[name]:.1f}   ({runs[0][name] / run[name]:.1f} times as fast)"
             f.text(left + run[name] * scale + 6, y + k * bar + 10, text, "start", GREY, 11)
-    f.text(left, 344, "The shortest of 300 runs on an AMD Zen 4. The operands are in the second-level cache.", "start", GREY, 11)
+    f.text(left, 344, "The shortest of 300 runs on an AMD EPYC with AVX-512. The operands are in the second-level cache.", "start", GREY, 11)
     return f
 
 
@@ -423,9 +423,67 @@ def crossings():
     return f
 
 
+def roofline():
+    """The kernels of a step of ResNet-20, and the limits of the machine: what build/bin/roofline --each --json wrote."""
+    data, ladder = data_of("06_roofline"), data_of("06_ladder")
+    f = Figure(720, 508, "Where the time of a ResNet-20 step goes, and how near each kernel is to the limits")
+    kinds = {"conv2d": "forward", "conv2d_backward_input": "gradient of x", "conv2d_backward_weight": "gradient of w"}
+    kind_of = lambda row: row["kernel"].split()[0]
+    left, width = 70, 620
+    f.text(left, 24, f"one step of ResNet-20, batch 128, one thread: {data['ms_per_step']:.0f} ms", "start", bold=True)
+    parts = [(f"conv: {text}", sum(row["ms"] for row in data["rows"] if kind_of(row) == kind)) for kind, text in kinds.items()]
+    parts.append(("batch norm", sum(row["ms"] for row in data["rows"] if kind_of(row).startswith("batch_norm"))))
+    parts.append(("rest", data["ms_per_step"] - sum(ms for _, ms in parts)))
+    x = left
+    for colour, (text, ms) in enumerate(parts):
+        w = ms / data["ms_per_step"] * width
+        f.rect(x, 36, w, 34, (PALE + ["#f3f4f5"])[colour], (COLOURS + [LINE])[colour], 1)
+        f.text(x + w / 2, 50, text, size=10)
+        f.text(x + w / 2, 63, f"{ms:.0f} ms", colour=GREY, size=10)
+        x += w
+
+    top, height = 112, 250
+    low, high, least, most = -1.5, 2.5, 0.3, 3
+    px = lambda intensity: left + (math.log10(intensity) - low) / (high - low) * width
+    py = lambda gflops: top + height - (math.log10(gflops) - least) / (most - least) * height
+    f.text(left, 98, "GFLOP per second, by FLOP per byte", "start", bold=True)
+    for gflops in (10, 100, 1000):
+        f.line(left, py(gflops), left + width, py(gflops), "#e4e6e8", width=1)
+        f.text(left - 8, py(gflops) + 4, f"{gflops:,}", "end", GREY, 11)
+    for intensity in (0.1, 1, 10, 100):
+        f.line(px(intensity), top + height, px(intensity), top + height + 4, LINE)
+        f.text(px(intensity), top + height + 17, f"{intensity}", colour=GREY, size=10)
+    f.line(left, top + height, left + width, top + height, LINE)
+    peak, copy = data["matmul_gflops"], data["copy_gb_per_s"]
+    ridge = peak / copy
+    start = 10**least / copy
+    f.line(px(start), py(copy * start), px(ridge), py(peak), INK, width=2)
+    f.line(px(ridge), py(peak), left + width, py(peak), INK, width=2)
+    f.text(px(0.35), py(copy * 0.35) - 14, f"memory: {copy:.0f} GB/s", "end", size=11)
+    f.text(px(ridge) - 4, py(peak) - 8, f"matrix product: {peak:.0f} GFLOP/s", "end", size=11)
+    names = [*kinds, "add_"]
+    for row in data["rows"]:
+        if kind_of(row) in names and row["ms"] > 0.5 and row["flops"] > 0:
+            colour = names.index(kind_of(row)) if kind_of(row) in kinds else 3
+            f.parts.append(f'<circle cx="{px(row["flops"] / row["bytes"]):.1f}" cy="{py(row["flops"] / row["ms"] / 1e6):.1f}" '
+                           f'r="{3 + row["ms"] ** 0.5 * 1.6:.1f}" fill="{COLOURS[colour]}" fill-opacity="0.55" stroke="{COLOURS[colour]}"/>')
+    x = left
+    for colour, text in enumerate([*(f"conv: {text}" for text in kinds.values()), "add_ (residual connections)"]):
+        f.circle(x + 6, 400, 5, COLOURS[colour])
+        f.text(x + 16, 404, text, "start", GREY, 11)
+        x += 28 + 6.1 * len(text)
+    f.text(left, 432, "time in convolutions, by RONDO_CONV", "start", bold=True)
+    for k, rung in enumerate(ladder):
+        y = 442 + 20 * k
+        f.text(left + 128, y + 12, rung["RONDO_CONV"], "end", size=11)
+        f.rect(left + 136, y, rung["ms_convolutions"] * 2.2, 15, PALE[0], COLOURS[0], 1)
+        f.text(left + 142, y + 12, f"{rung['ms_convolutions']:.0f} ms", "start", size=11)
+    return f
+
+
 
 FIGURES = {  # file name: function
-    "01_step": step, "02_views": views, "03_isa": isa, "04_diamond": diamond, "05_circle": circle, "09_ring": ring,
+    "01_step": step, "02_views": views, "03_isa": isa, "04_diamond": diamond, "05_circle": circle, "06_roofline": roofline, "09_ring": ring,
     "10_crossings": crossings, "11_overlap": overlap, "12_death": death,
 }
 
