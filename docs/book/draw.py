@@ -481,9 +481,52 @@ def roofline():
     return f
 
 
+def workers():
+    """A loop over a loader with two workers: the trace that experiments/08_loader.cpp wrote."""
+    events = [e for e in data_of("08_loader")["traceEvents"] if e["ph"] == "X" and e["name"] != "profile"]
+    start, end = min(e["ts"] for e in events), max(e["ts"] + e["dur"] for e in events)
+    left, width, lane, top = 96, 606, 36, 50
+    x = lambda ts: left + (ts - start) / (end - start) * width
+    loads = sorted((e for e in events if e["name"] == "load batch"), key=lambda e: e["ts"])  # claimed in this order
+    trains = sorted((e for e in events if e["name"] == "train"), key=lambda e: e["ts"])
+    f = Figure(720, 292, "Two workers make batches, and the loop takes them in order")
+    f.text(left, 24, "twelve batches, two workers, four slots; batch 4 takes three times as long", "start", bold=True)
+    for row, name in enumerate(("worker 1", "worker 2", "slots in use", "loop")):
+        f.text(left - 8, top + row * (lane + 8) + 23, name, "end", GREY, 12)
+    for number, e in enumerate(loads):
+        y = top + (e["tid"] - 1) * (lane + 8)
+        f.rect(x(e["ts"]), y, x(e["ts"] + e["dur"]) - x(e["ts"]), lane, PALE[0], COLOURS[0])
+        f.text((x(e["ts"]) + x(e["ts"] + e["dur"])) / 2, y + 23, str(number), bold=number == 4)
+    # A slot is in use from the claim of a batch until the loop takes it.
+    changes = sorted([(e["ts"], 1) for e in loads] + [(e["ts"], -1) for e in trains])
+    used, y = 0, top + 2 * (lane + 8)
+    for (at, change), (until, _) in zip(changes, changes[1:]):
+        used += change
+        w = x(until) - x(at)
+        if used > 0 and w > 0.2:
+            f.rect(x(at), y + lane - used * 9, w, used * 9, COLOURS[1] if used == 4 else PALE[1], radius=0)
+    f.line(left, y + lane - 36, left + width, y + lane - 36, LINE)
+    y = top + 3 * (lane + 8)
+    for e in events:
+        if e["name"] == "wait for batch" and e["dur"] > 1000:
+            f.rect(x(e["ts"]), y, x(e["ts"] + e["dur"]) - x(e["ts"]), lane, "#ffffff", LINE)
+            f.text((x(e["ts"]) + x(e["ts"] + e["dur"])) / 2, y + 22, "waits", colour=GREY, size=11)
+    for number, e in enumerate(trains):
+        f.rect(x(e["ts"]), y, x(e["ts"] + e["dur"]) - x(e["ts"]), lane, PALE[2], COLOURS[2])
+        f.text((x(e["ts"]) + x(e["ts"] + e["dur"])) / 2, y + 23, str(number), bold=number == 4)
+    y += lane + 8
+    f.line(left, y, left + width, y, LINE)
+    for ms in range(0, int((end - start) / 1000) + 1, 20):
+        at = x(start + 1000 * ms)
+        f.line(at, y, at, y + 4, LINE)
+        f.text(at, y + 17, str(ms), colour=GREY, size=10)
+    f.text(left, y + 44, "milliseconds. Dark: all four slots are in use, so a worker that is done must wait.", "start", GREY, 11)
+    return f
+
 
 FIGURES = {  # file name: function
-    "01_step": step, "02_views": views, "03_isa": isa, "04_diamond": diamond, "05_circle": circle, "06_roofline": roofline, "09_ring": ring,
+    "01_step": step, "02_views": views, "03_isa": isa, "04_diamond": diamond, "05_circle": circle, "06_roofline": roofline,
+    "08_workers": workers, "09_ring": ring,
     "10_crossings": crossings, "11_overlap": overlap, "12_death": death,
 }
 
