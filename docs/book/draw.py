@@ -523,10 +523,39 @@ def workers():
     f.text(left, y + 44, "milliseconds. Dark: all four slots are in use, so a worker that is done must wait.", "start", GREY, 11)
     return f
 
+def memory():
+    """The memory in use over one step, in three ways: what experiments/07_memory.cpp wrote."""
+    curves = data_of("07_memory")
+    left, top, width, height, most = 66, 52, 520, 250, 70
+    count = len(curves["f32"])
+    x = lambda i: left + i / (count - 1) * width
+    y = lambda mib: top + height - mib / most * height
+    f = Figure(720, 372, "Memory in use over one training step")
+    f.text(left, 24, "MiB in use during one step of 16 blocks", "start", bold=True)
+    for mib in range(0, most, 16):
+        f.line(left, y(mib), left + width, y(mib), "#e4e6e8", width=1)
+        f.text(left - 8, y(mib) + 4, str(mib), "end", GREY, 11)
+    f.line(left, y(0), left + width, y(0), LINE)
+    f.line(x(16.5), top - 6, x(16.5), y(0) + 4, LINE)
+    for i, name in enumerate(curves):
+        points = list(enumerate(curves[name]))
+        for (a, b), (c, d) in zip(points, points[1:]):
+            f.line(x(a), y(b), x(c), y(d), COLOURS[i], width=2.5)
+        f.text(x(17.5), y(max(curves[name])) - 4, f"{name}: {max(curves[name]):.0f} MiB", "start", COLOURS[i], 12, bold=True)
+    for block in (1, 4, 8, 12, 16):
+        f.text(x(block), y(0) + 17, str(block), colour=GREY, size=10)
+        f.text(x(33 - block), y(0) + 17, str(block), colour=GREY, size=10)
+    f.text(x(8), y(0) + 36, "after block: forward", colour=GREY, size=11)
+    f.text(x(25), y(0) + 36, "before block: backward", colour=GREY, size=11)
+    shown = [line for line in output_of("07_memory.md", "build/bin/book/07_memory") if line.startswith("checkpoints")][0]
+    f.text(left, 362, f"While backward computes a block again, the checkpoints' curve rises by a few MiB, to at most {shown.split()[-1]}.",
+           "start", GREY, 11)
+    return f
+
 
 FIGURES = {  # file name: function
     "01_step": step, "02_views": views, "03_isa": isa, "04_diamond": diamond, "05_circle": circle, "06_roofline": roofline,
-    "08_workers": workers, "09_ring": ring,
+    "07_memory": memory, "08_workers": workers, "09_ring": ring,
     "10_crossings": crossings, "11_overlap": overlap, "12_death": death,
 }
 
