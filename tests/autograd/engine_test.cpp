@@ -37,6 +37,24 @@ TEST(Engine, SumsOverAllUsesOfATensor) {
   EXPECT_EQ(x.grad().item<double>(), 168);
 }
 
+TEST(Engine, RunsTheNewestReadyNodeFirst) {
+  Tensor x = leaf({2}), w = leaf({3});
+  Tensor older = exp(x), newer = x * w;  // both are ready when the sum has run
+  std::vector<std::string> order;
+  const auto note = [&](const char* name) {
+    return [&order, name](const Tensor&) {
+      order.emplace_back(name);
+      return Tensor();
+    };
+  };
+  register_hook(older, note("older"));
+  register_hook(newer, note("newer"));
+  // A complete gradient of a leaf precedes all other nodes, so that it can be sent early.
+  register_post_accumulate_grad_hook(w, [&](const Tensor&) { order.emplace_back("w"); });
+  (older + newer).backward();
+  EXPECT_EQ(order, (std::vector<std::string>{"newer", "w", "older"}));
+}
+
 TEST(Engine, NonLeavesGetNoGradUnlessAsked) {
   Tensor x = leaf({2});
   Tensor y = x * x, z = y * 3.0;
