@@ -1,6 +1,7 @@
 // The memory that is in use after each block of the forward and of the backward, in three ways.
 //
 //   build/bin/book/07_memory [FILE]     also writes all values, as JSON
+#include <omp.h>
 #include <rondo/rondo.h>
 
 #include <algorithm>
@@ -81,6 +82,7 @@ void show(const char* name, const Memory& memory) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  omp_set_num_threads(1);  // small ops: more threads mostly wait for each other
   const std::pair<const char*, Memory> all[] = {
       {"f32", step(false, false)}, {"checkpoints", step(true, false)}, {"bf16", step(false, true)}};
   std::cout << "MiB in use    after block              |  before the backward      | most\n"
