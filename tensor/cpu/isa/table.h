@@ -166,6 +166,35 @@ struct PackedKernels {
                      std::int64_t columns, bool first, float* y, std::int64_t y_stride);
 };
 
+/// The left factor of a product, in any layout: element (r, d) is data[r * row + d * term].
+struct LeftFactor {
+  const float* data;
+  std::int64_t row, term;
+};
+
+/// The steps of attention for a tile of scores (tensor/cpu/attention.cpp): (keys, queries), with
+/// rows that are AttentionKernels::queries floats apart. Numbers of queries are multiples of 16.
+struct AttentionKernels {
+  std::int64_t queries;  // of one block
+  /// y (rows, columns) = y factor + left (rows, depth) · right (depth, columns), with one factor
+  /// for each column; a null factor is 0, and y is not read. rows is a multiple of 8, columns one
+  /// of 16.
+  void (*multiply)(LeftFactor left, const float* right, std::int64_t right_stride,
+                   std::int64_t rows, std::int64_t depth, std::int64_t columns, const float* factor,
+                   float* y, std::int64_t y_stride);
+  /// With m = max(top, max_k s): factor = exp(top - m), top = m, s = exp(s - m), and sum = sum
+  /// factor
+  /// + Σ_k s, for each query. A query whose scores are all -inf gets s = 0.
+  void (*softmax)(float* scores, std::int64_t keys, std::int64_t queries, float* top, float* sum,
+                  float* factor);
+  /// With p = exp(s - lse): dp = p (keep dp - delta), s = p keep. A null keep is 1.
+  void (*gradient)(float* scores, float* dp, std::int64_t keys, std::int64_t queries,
+                   const float* lse, const float* delta, const float* keep);
+  /// to (columns, rows) = the transpose of from (rows, columns); both sizes are multiples of 16.
+  void (*transpose)(const float* from, std::int64_t from_stride, std::int64_t rows,
+                    std::int64_t columns, float* to, std::int64_t to_stride);
+};
+
 /// One image of a channels_last tensor.
 struct WinogradPlane {
   std::int64_t height, width, channels;
@@ -220,6 +249,7 @@ struct Kernels {
   LayerNormKernels layer_norm;
   WinogradKernels winograd;
   PackedKernels packed;
+  AttentionKernels attention;
   MatvecKernel matvec;
 };
 
@@ -239,6 +269,7 @@ const Kernels& kernels();
   extern const LayerNormKernels layer_norm;                \
   extern const WinogradKernels winograd;                   \
   extern const PackedKernels packed;                       \
+  extern const AttentionKernels attention;                 \
   extern const MatvecKernel matvec_f32;                    \
   }
 RONDO_DECLARE_KERNELS(generic)
