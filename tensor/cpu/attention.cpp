@@ -31,6 +31,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "tensor/cpu/allocator.h"
 #include "tensor/cpu/convert.h"
@@ -47,8 +48,8 @@ constexpr Index unit = 16;       // matrices are padded with zeros to multiples 
 constexpr Index most_keys = 64;  // of a tile
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-Index padded(Index n) { return (n + unit - 1) / unit * unit; }
 Index pieces(Index n, Index size) { return (n + size - 1) / size; }
+Index padded(Index n, Index size = unit) { return pieces(n, size) * size; }
 
 /// The rows of one head, with the distances between rows and between features in bytes.
 struct Rows {
@@ -62,75 +63,144 @@ struct Rows {
   }
 };
 
-/// to (count, padded features) = factor * the rows of one head, from `first` on, as f32. What is
-/// outside x is 0.
-void read(const Tensor& x, Index n, Index head, Index first, Index count, float factor, float* to) {
-  const Index width = x.size(3), all = padded(width), here = std::min(count, x.size(2) - first);
+/// to (count, width) = the rows of one head, from `first` on, as f32. What is outside x is 0.
+void read(const Tensor& x, Index n, Index head, Index first, Index count, Index width, float* to) {
+  const Index size = x.size(3), here = std::min(count, x.size(2) - first);
   const bool dense = x.dtype() == f32 && x.stride(3) == 1;
   Rows rows(x, n, head, first);
-  for (Index r = 0; r < here; ++r, to += all, rows.data += rows.row) {
-    if (!dense) load_row(x.dtype(), rows.data, rows.step, width, to);
-    const float* from = dense ? reinterpret_cast<const float*>(rows.data) : to;
-    for (Index i = 0; i < width; ++i) to[i] = from[i] * factor;
-    std::fill(to + width, to + all, 0.0F);
+  for (Index r = 0; r < here; ++r, to += width, rows.data += rows.row) {
+    if (dense)
+      std::copy_n(reinterpret_cast<const float*>(rows.data), size, to);
+    else
+      load_row(x.dtype(), rows.data, rows.step, size, to);
+    std::fill(to + size, to + width, 0.0F);
   }
-  std::fill_n(to, (count - here) * all, 0.0F);
+  std::fill_n(to, (count - here) * width, 0.0F);
 }
 
-/// The opposite of read. Rows outside x are left out.
-void write(const float* from, float factor, const Tensor& x, Index n, Index head, Index first,
-           Index count) {
-  const Index width = x.size(3), all = padded(width), last = std::min(first + count, x.size(2));
+/// The rows of one head = factor * from (count, width). Rows outside x are left out.
+void write(const float* from, Index width, float factor, const Tensor& x, Index n, Index head,
+           Index first, Index count) {
+  const Index size = x.size(3), last = std::min(first + count, x.size(2));
   Rows rows(x, n, head, first);
   std::array<float, row_block> scaled;
-  for (Index r = first; r < last; ++r, from += all, rows.data += rows.row)
-    for (Index i = 0; i < width; i += row_block) {
-      const Index some = std::min(row_block, width - i);
+  for (Index r = first; r < last; ++r, from += width, rows.data += rows.row)
+    for (Index i = 0; i < size; i += row_block) {
+      const Index some = std::min(row_block, size - i);
       for (Index k = 0; k < some; ++k) scaled[k] = from[i + k] * factor;
       store_row(x.dtype(), scaled.data(), some, rows.data + i * rows.step, rows.step);
     }
 }
+
+float dot(const float* a, const float* b, Index n) {
+  std::array<float, unit> sums{};
+  for (Index i = 0; i < n; i += unit)
+    for (Index k = 0; k < unit; ++k) sums[k] += a[i + k] * b[i + k];
+  float sum = 0;
+  for (const float part : sums) sum += part;
+  return sum;
+}
+
+/// A matrix as the words of both kinds (AttentionKernels). For f32, both are the matrix itself.
+struct Words {
+  float *along, *down;
+  Index columns, terms;
+
+  Words(float* memory, Index rows, Index columns, Index terms)
+      : along(memory),
+        down(memory + (terms - 1) * rows * columns / 2),
+        columns(columns),
+        terms(terms) {}
+
+  Words from(Index row) const {
+    Words rest = *this;
+    rest.along += row * columns / terms;
+    rest.down += row / terms * columns;
+    return rest;
+  }
+  /// The matrix as a left factor, and its transpose.
+  LeftFactor left() const { return {along, columns / terms, 1}; }
+  LeftFactor transposed() const { return {down, 1, columns}; }
+};
 
 /// Some keys, and the queries of a block that attend to any of them: those from `skipped` on.
 struct Tile {
   Index key, keys, skipped;
 };
 
-/// The sizes of a problem, and its keys and values as f32.
+const AttentionKernels& kernels_for(DType dtype) {
+  const bool in_bf16 = dtype == bf16 && kernels().attention_bf16.multiply != nullptr;
+  return in_bf16 ? kernels().attention_bf16 : kernels().attention;
+}
+
+/// The sizes of a problem, and its keys and values as words.
 class Attention {
  public:
-  const AttentionKernels& kernel = kernels().attention;
+  const AttentionKernels& kernel;
   const Tensor &q, &k, &v;
   const AttentionParams& params;
+  const Index terms = kernel.terms, block = kernel.queries;
   const Index batch = q.size(0), heads = q.size(1), key_heads = k.size(1),
               group = heads / key_heads, queries = q.size(2), keys = k.size(2),
-              features = padded(q.size(3)), values = padded(v.size(3)), block = kernel.queries,
-              blocks = pieces(queries, block), all_keys = padded(keys);
+              features = padded(q.size(3), unit*terms), values = padded(v.size(3), unit*terms),
+              wide = std::max(features, values), blocks = pieces(queries, block),
+              all_keys = padded(keys);
 
   Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionParams& params)
-      : q(q),
+      : kernel(kernels_for(q.dtype())),
+        q(q),
         k(k),
         v(v),
         params(params),
         keys_(batch * key_heads * all_keys * features),
         values_(batch * key_heads * all_keys * values) {
-    parallel_for(batch * key_heads * pieces(keys, most_keys), k.numel() + v.numel(),
-                 [&](Index begin, Index end) {
-                   for (Index i = begin; i < end; ++i) {
-                     const Index tiles = pieces(keys, most_keys), head = i / tiles % key_heads;
-                     const Index n = i / tiles / key_heads, first = i % tiles * most_keys;
-                     const Index count = std::min(most_keys, all_keys - first);
-                     read(k, n, head, first, count, 1, key_rows(n, head, first));
-                     read(v, n, head, first, count, 1, value_rows(n, head, first));
-                   }
-                 });
+    const Index tiles = pieces(keys, most_keys);
+    parallel_for(batch * key_heads * tiles, k.numel() + v.numel(), [&](Index begin, Index end) {
+      std::vector<float> rows(static_cast<std::size_t>(terms == 1 ? 0 : most_keys * wide));
+      const auto prepare = [&](const Tensor& x, Index n, Index head, Index first, const Words& to) {
+        const Index count = std::min(most_keys, all_keys - first);
+        float* const plain = terms == 1 ? to.along : rows.data();
+        read(x, n, head, first, count, to.columns, plain);
+        if (terms == 2) kernel.pack(plain, to.columns, count, to.columns, to.along, to.down);
+      };
+      for (Index i = begin; i < end; ++i) {
+        const Index n = i / tiles / key_heads, head = i / tiles % key_heads;
+        const Index first = i % tiles * most_keys;
+        prepare(k, n, head, first, key_words(n, head).from(first));
+        prepare(v, n, head, first, value_words(n, head).from(first));
+      }
+    });
   }
 
-  float* key_rows(Index n, Index key_head, Index key) const {
-    return keys_.data() + ((n * key_heads + key_head) * all_keys + key) * features;
+  Words key_words(Index n, Index key_head) const {
+    return {keys_.data() + (n * key_heads + key_head) * all_keys * features, all_keys, features,
+            terms};
   }
-  float* value_rows(Index n, Index key_head, Index key) const {
-    return values_.data() + ((n * key_heads + key_head) * all_keys + key) * values;
+  Words value_words(Index n, Index key_head) const {
+    return {values_.data() + (n * key_heads + key_head) * all_keys * values, all_keys, values,
+            terms};
+  }
+
+  /// Reads a block of x (q, or a gradient) for both kinds of products. columns (width / terms,
+  /// block): the words along rows, transposed. down (block / terms, width): the words down columns;
+  /// may be null. rows (block, width): f32. spare: as large as rows.
+  void turn(const Tensor& x, Index n, Index head, Index first, Index width, float* columns,
+            float* down, float* rows, float* spare) const {
+    read(x, n, head, first, block, width, rows);
+    float* along = rows;
+    if (terms == 2)
+      kernel.pack(rows, width, block, width, along = spare, down);
+    else if (down != nullptr)
+      std::copy_n(rows, block * width, down);
+    kernel.transpose(along, width / terms, block, width / terms, columns, block);
+  }
+
+  /// A tile as words, in `memory` if these are not the tile itself.
+  Words words_of(float* tile, Index rows, Index columns, float* memory) const {
+    if (terms == 1) return {tile, rows, block, 1};
+    const Words packed(memory, rows, columns, terms);
+    kernel.pack(tile, block, rows, columns, packed.along, packed.down);
+    return packed;
   }
 
   /// The queries of a block that are computed: a multiple of `unit`.
@@ -154,8 +224,9 @@ class Attention {
   void score(Index n, Index head, Index first_query, const Tile& tile, const float* q_columns,
              float* scores, float* slopes) const {
     const Index count = width(first_query) - tile.skipped;
-    kernel.multiply({key_rows(n, head / group, tile.key), features, 1}, q_columns + tile.skipped,
-                    block, tile.keys, features, count, nullptr, scores, block);
+    kernel.multiply(key_words(n, head / group).from(tile.key).left(), q_columns + tile.skipped,
+                    block, tile.keys, features / terms, count, static_cast<float>(params.scale),
+                    nullptr, scores, block);
     const ScoreTile part{n,
                          head,
                          first_query + tile.skipped,
@@ -231,19 +302,20 @@ bool CpuBackend::has_attention(const Tensor& q) const { return q.dtype() != f64;
 void CpuBackend::do_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                               const AttentionParams& params, const Tensor& y, const Tensor& lse) {
   const Attention a(q, k, v, params);
-  const Index block = a.block, wide = std::max(a.features, a.values);
+  const Index block = a.block, tile_size = block * most_keys;
   auto* const lse_out = lse.data_ptr<float>();
   const bool drops = params.dropout_p > 0;
-  const Index floats = block * (2 * wide + a.features + (drops ? 2 : 1) * most_keys + 3);
+  const Index floats = 4 * block * a.wide + 3 * block + 3 * tile_size;
   for_items(a.batch * a.heads * a.blocks, work_of(a), floats, [&](Index item, float* scratch) {
     // The last queries first: with is_causal they have the most keys.
     const Index first = (a.blocks - 1 - item / (a.batch * a.heads)) * block;
     const Index n = item % (a.batch * a.heads) / a.heads, head = item % a.heads;
-    float *rows = scratch, *q_columns = rows + block * wide, *o = q_columns + block * a.features;
-    float *top = o + block * wide, *sum = top + block, *factor = sum + block;
-    float *scores = factor + block, *keep = scores + block * most_keys;
-    read(q, n, head, first, block, static_cast<float>(params.scale), rows);
-    a.kernel.transpose(rows, a.features, block, a.features, q_columns, block);
+    float *rows = scratch, *spare = rows + block * a.wide, *q_columns = spare + block * a.wide;
+    float *o = q_columns + block * a.wide, *top = o + block * a.wide, *sum = top + block;
+    float *factor = sum + block, *scores = factor + block, *keep = scores + tile_size;
+    float* const packed = keep + tile_size;
+    const Words values = a.value_words(n, head / a.group);
+    a.turn(q, n, head, first, a.features, q_columns, nullptr, rows, spare);
     std::fill_n(o, block * a.values, 0.0F);
     std::fill_n(top, block, -infinity);
     std::fill_n(sum, block, 0.0F);
@@ -255,8 +327,9 @@ void CpuBackend::do_attention(const Tensor& q, const Tensor& k, const Tensor& v,
         a.draw(n, head, first, tile, keep);
         for (Index i = 0; i < tile.keys * block; ++i) scores[i] *= keep[i];
       }
-      a.kernel.multiply({a.value_rows(n, head / a.group, tile.key), 1, a.values}, scores, block,
-                        a.values, tile.keys, count, factor, o + skip, block);
+      const Words p = a.words_of(scores, tile.keys, count, packed);
+      a.kernel.multiply(values.from(tile.key).transposed(), p.down, p.columns, a.values,
+                        tile.keys / a.terms, count, 1, factor, o + skip, block);
     });
     for (Index j = 0; j < block; ++j) {
       const bool none = sum[j] == 0;
@@ -268,7 +341,7 @@ void CpuBackend::do_attention(const Tensor& q, const Tensor& k, const Tensor& v,
     for (Index e = 0; e < a.values; ++e)
       for (Index j = 0; j < block; ++j) o[e * block + j] *= factor[j];
     a.kernel.transpose(o, block, a.values, block, rows, a.values);
-    write(rows, 1, y, n, head, first, block);
+    write(rows, a.values, 1, y, n, head, first, block);
   });
 }
 
@@ -277,91 +350,93 @@ void CpuBackend::do_attention_backward(const Tensor& dy, const Tensor& q, const 
                                        const Tensor& y, const Tensor& lse, const Tensor& dq,
                                        const Tensor& dk, const Tensor& dv) {
   const Attention a(q, k, v, params);
-  const Index block = a.block, wide = std::max(a.features, a.values), all = a.batch * a.key_heads;
-  const auto* const lse_in = lse.data_ptr<float>();
+  const Index block = a.block, tile_size = block * most_keys, all = a.batch * a.key_heads;
+  const Index blocks = a.batch * a.heads * a.blocks;  // of all heads
+  const auto scale = static_cast<float>(params.scale);
   const bool drops = params.dropout_p > 0, changes = params.score_mod != nullptr;
+
+  // What all parts of the keys need of a block of queries.
+  const Index q_size = block * a.features / a.terms, dy_size = block * a.values / a.terms;
+  const Index block_size = 2 * (q_size + dy_size) + 2 * block;
+  const Scratch prepared(blocks * block_size);
+  for_items(blocks, 4 * q.numel(), 3 * block * a.wide, [&](Index item, float* rows) {
+    const Index n = item / a.blocks / a.heads, head = item / a.blocks % a.heads;
+    const Index first = item % a.blocks * block, here = std::min(block, a.queries - first);
+    float *q_columns = prepared.data() + item * block_size, *q_down = q_columns + q_size;
+    float *dy_columns = q_down + q_size, *dy_down = dy_columns + dy_size;
+    float *delta = dy_down + dy_size, *logs = delta + block;
+    float *spare = rows + block * a.wide, *y_rows = spare + block * a.wide;
+    a.turn(q, n, head, first, a.features, q_columns, q_down, rows, spare);
+    a.turn(dy, n, head, first, a.values, dy_columns, dy_down, rows, spare);
+    read(y, n, head, first, block, a.values, y_rows);
+    for (Index j = 0; j < block; ++j)
+      delta[j] = dot(rows + j * a.values, y_rows + j * a.values, a.values);
+    std::copy_n(lse.data_ptr<float>() + (n * a.heads + head) * a.queries + first, here, logs);
+    std::fill(logs + here, logs + block, infinity);
+  });
+
   // Parts of the keys for about 32 items, of at least 256 keys.
   const Index wanted = std::min(pieces(32, all), std::max<Index>(1, a.keys / 256));
   const Index part_keys = pieces(pieces(a.keys, wanted), most_keys) * most_keys;
-  const Index parts = pieces(a.keys, part_keys), dq_size = a.blocks * block * a.features;
+  const Index parts = pieces(a.keys, part_keys), dq_size = block * a.features;
   const Scratch dk_rows(all * a.all_keys * a.features), dv_rows(all * a.all_keys * a.values);
-  const Scratch dq_parts(parts * a.batch * a.heads * dq_size);
-  const auto dq_of = [&](Index part, Index n, Index head, Index first) {
-    return dq_parts.data() + ((part * a.batch + n) * a.heads + head) * dq_size + first * a.features;
-  };
-
-  const Index floats = block * (5 * wide + 4 * most_keys + 2) + std::max(block, wide);
-  for_items(all * parts, 2 * work_of(a), floats, [&](Index item, float* scratch) {
+  const Scratch dq_parts(parts * blocks * dq_size);
+  const std::vector<float> ones(static_cast<std::size_t>(std::max(block, a.wide)), 1.0F);
+  for_items(all * parts, 2 * work_of(a), 6 * tile_size, [&](Index item, float* scores) {
     const Index part = item / all, n = item % all / a.key_heads, key_head = item % a.key_heads;
     const Index begin = part * part_keys, end = std::min(begin + part_keys, a.all_keys);
-    float *q_rows = scratch, *q_columns = q_rows + block * wide;
-    float *dy_rows = q_columns + block * wide, *dy_columns = dy_rows + block * wide;
-    float *y_columns = dy_columns + block * wide, *scores = y_columns + block * wide;
-    float *dp = scores + block * most_keys, *keep = dp + block * most_keys;
-    float *slopes = keep + block * most_keys, *logs = slopes + block * most_keys;
-    float *delta = logs + block, *ones = delta + block;
-    std::fill_n(ones, std::max(block, wide), 1.0F);
+    float *dp = scores + tile_size, *keep = dp + tile_size, *slopes = keep + tile_size;
+    float *packed_p = slopes + tile_size, *packed_ds = packed_p + tile_size;
+    const Words keys = a.key_words(n, key_head), values = a.value_words(n, key_head);
     float* const dk_here = dk_rows.data() + (item % all * a.all_keys + begin) * a.features;
     float* const dv_here = dv_rows.data() + (item % all * a.all_keys + begin) * a.values;
     std::fill_n(dk_here, (end - begin) * a.features, 0.0F);
     std::fill_n(dv_here, (end - begin) * a.values, 0.0F);
-    for (Index head = key_head * a.group; head < (key_head + 1) * a.group; ++head) {
-      for (Index first = 0; first < a.queries; first += block) {
-        float* const dq_columns = dq_of(part, n, head, first);
-        std::fill_n(dq_columns, block * a.features, 0.0F);
-        if (params.is_causal && first + block <= begin) continue;
-        read(y, n, head, first, block, 1, dy_rows);
-        a.kernel.transpose(dy_rows, a.values, block, a.values, y_columns, block);
-        read(dy, n, head, first, block, 1, dy_rows);
-        a.kernel.transpose(dy_rows, a.values, block, a.values, dy_columns, block);
-        read(q, n, head, first, block, static_cast<float>(params.scale), q_rows);
-        a.kernel.transpose(q_rows, a.features, block, a.features, q_columns, block);
-        std::fill_n(delta, block, 0.0F);
-        for (Index e = 0; e < a.values; ++e)
-          for (Index j = 0; j < block; ++j)
-            delta[j] += y_columns[e * block + j] * dy_columns[e * block + j];
-        const Index here = std::min(block, a.queries - first);
-        std::copy_n(lse_in + (n * a.heads + head) * a.queries + first, here, logs);
-        std::fill(logs + here, logs + block, infinity);
-
-        a.for_tiles(first, begin, end, [&](const Tile& tile) {
-          const Index skip = tile.skipped, count = a.width(first) - skip;
-          const float* const key = a.key_rows(n, key_head, tile.key);
-          if (changes) std::fill_n(slopes, block * tile.keys, 1.0F);
-          a.score(n, head, first, tile, q_columns, scores, changes ? slopes : nullptr);
-          a.kernel.multiply({a.value_rows(n, key_head, tile.key), a.values, 1}, dy_columns + skip,
-                            block, tile.keys, a.values, count, nullptr, dp, block);
-          if (drops) a.draw(n, head, first, tile, keep);
-          a.kernel.gradient(scores, dp, tile.keys, count, logs + skip, delta + skip,
-                            drops ? keep : nullptr);
-          for (Index i = 0; changes && i < block * tile.keys; ++i) dp[i] *= slopes[i];
-          a.kernel.multiply({key, 1, a.features}, dp, block, a.features, tile.keys, count, ones,
-                            dq_columns + skip, block);
-          a.kernel.multiply({dp, block, 1}, q_rows + skip * a.features, a.features, tile.keys,
-                            count, a.features, ones, dk_here + (tile.key - begin) * a.features,
-                            a.features);
-          a.kernel.multiply({scores, block, 1}, dy_rows + skip * a.values, a.values, tile.keys,
-                            count, a.values, ones, dv_here + (tile.key - begin) * a.values,
-                            a.values);
-        });
-      }
+    for (Index i = 0; i < a.group * a.blocks; ++i) {
+      const Index head = key_head * a.group + i / a.blocks, first = i % a.blocks * block;
+      const Index number = (n * a.heads + head) * a.blocks + i % a.blocks;
+      const float* const q_columns = prepared.data() + number * block_size;
+      const float *q_down = q_columns + q_size, *dy_columns = q_down + q_size;
+      const float *dy_down = dy_columns + dy_size, *delta = dy_down + dy_size;
+      const float* const logs = delta + block;
+      float* const dq_columns = dq_parts.data() + (part * blocks + number) * dq_size;
+      std::fill_n(dq_columns, dq_size, 0.0F);
+      a.for_tiles(first, begin, end, [&](const Tile& tile) {
+        const Index skip = tile.skipped, count = a.width(first) - skip;
+        if (changes) std::fill_n(slopes, tile_size, 1.0F);
+        a.score(n, head, first, tile, q_columns, scores, changes ? slopes : nullptr);
+        a.kernel.multiply(values.from(tile.key).left(), dy_columns + skip, block, tile.keys,
+                          a.values / a.terms, count, 1, nullptr, dp, block);
+        if (drops) a.draw(n, head, first, tile, keep);
+        a.kernel.gradient(scores, dp, tile.keys, count, logs + skip, delta + skip,
+                          drops ? keep : nullptr);
+        for (Index j = 0; changes && j < block * tile.keys; ++j) dp[j] *= slopes[j];
+        const Words p = a.words_of(scores, tile.keys, count, packed_p);
+        const Words ds = a.words_of(dp, tile.keys, count, packed_ds);
+        a.kernel.multiply(keys.from(tile.key).transposed(), ds.down, ds.columns, a.features,
+                          tile.keys / a.terms, count, 1, ones.data(), dq_columns + skip, block);
+        a.kernel.multiply(ds.left(), q_down + skip / a.terms * a.features, a.features, tile.keys,
+                          count / a.terms, a.features, 1, ones.data(),
+                          dk_here + (tile.key - begin) * a.features, a.features);
+        a.kernel.multiply(p.left(), dy_down + skip / a.terms * a.values, a.values, tile.keys,
+                          count / a.terms, a.values, 1, ones.data(),
+                          dv_here + (tile.key - begin) * a.values, a.values);
+      });
     }
-    write(dk_here, 1, dk, n, key_head, begin, end - begin);
-    write(dv_here, 1, dv, n, key_head, begin, end - begin);
+    write(dk_here, a.features, scale, dk, n, key_head, begin, end - begin);
+    write(dv_here, a.values, 1, dv, n, key_head, begin, end - begin);
   });
 
-  for_items(a.batch * a.heads * a.blocks, dq.numel() * parts, block * a.features,
-            [&](Index item, float* rows) {
-              const Index n = item / a.blocks / a.heads, head = item / a.blocks % a.heads;
-              const Index first = item % a.blocks * block;
-              float* const sum = dq_of(0, n, head, first);
-              for (Index part = 1; part < parts; ++part) {
-                const float* more = dq_of(part, n, head, first);
-                for (Index i = 0; i < block * a.features; ++i) sum[i] += more[i];
-              }
-              a.kernel.transpose(sum, block, a.features, block, rows, a.features);
-              write(rows, static_cast<float>(params.scale), dq, n, head, first, block);
-            });
+  for_items(blocks, dq.numel() * parts, dq_size, [&](Index item, float* rows) {
+    const Index n = item / a.blocks / a.heads, head = item / a.blocks % a.heads;
+    float* const sum = dq_parts.data() + item * dq_size;
+    for (Index part = 1; part < parts; ++part) {
+      const float* const more = sum + part * blocks * dq_size;
+      for (Index i = 0; i < dq_size; ++i) sum[i] += more[i];
+    }
+    a.kernel.transpose(sum, block, a.features, block, rows, a.features);
+    write(rows, a.features, scale, dq, n, head, item % a.blocks * block, block);
+  });
 }
 
 }  // namespace rondo::cpu

@@ -107,7 +107,7 @@ TEST(AttentionKernel, DropsTheSameWeightsAsTheComposedOps) {
                      {c.q, c.k, c.v, {.dropout_p = 0.5, .is_causal = true, .enable_gqa = true}});
 }
 
-TEST(AttentionKernel, RoundsNarrowFloatsOnce) {
+TEST(AttentionKernel, OfNarrowFloatsHasTheirErrors) {
   for (const DType dtype : {bf16, f16}) {
     expect_as_composed("narrow", {{2, 3, 65, 32}, {2, 3, 65, 32}, {2, 3, 65, 32}}, dtype);
     expect_as_composed("causal", {{65, 32}, {65, 32}, {65, 32}, {.is_causal = true}}, dtype);

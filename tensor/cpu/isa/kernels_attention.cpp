@@ -13,10 +13,20 @@ namespace {
 constexpr int most_vectors = accumulators == 12 ? 3 : accumulators == 8 ? 2 : 4;
 constexpr Index block = 16 * (lanes == 16 ? 4 : 3);
 
+/// sum += the products of the terms of two words.
+template <int terms>
+inline Vec add_products(float left, Vec right, Vec sum) {
+#if defined(__AVX512BF16__)
+  if constexpr (terms == 2)
+    return (Vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_ps(left), (__m512bh)right);
+#endif
+  return multiply_add(left, right, sum);
+}
+
 /// `rows` rows of `vectors` vectors of multiply.
-template <int rows, int vectors>
+template <int terms, int rows, int vectors>
 inline void product(LeftFactor left, const float* right, Index right_stride, Index depth,
-                    const float* factor, float* y, Index y_stride) {
+                    float scale, const float* factor, float* y, Index y_stride) {
   Vec sum[rows][vectors] = {};
   for (Index d = 0; d < depth; ++d, left.data += left.term, right += right_stride) {
     Vec values[vectors];
@@ -26,7 +36,8 @@ inline void product(LeftFactor left, const float* right, Index right_stride, Ind
     for (int r = 0; r < rows; ++r) {
       const float value = left.data[r * left.row];
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) sum[r][v] = multiply_add(value, values[v], sum[r][v]);
+      for (int v = 0; v < vectors; ++v)
+        sum[r][v] = add_products<terms>(value, values[v], sum[r][v]);
     }
   }
 #pragma GCC unroll 8
@@ -34,32 +45,32 @@ inline void product(LeftFactor left, const float* right, Index right_stride, Ind
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       float* to = y + r * y_stride + v * lanes;
-      store(to, factor != nullptr ? multiply_add(load(to), load(factor + v * lanes), sum[r][v])
-                                  : sum[r][v]);
+      const Vec all = sum[r][v] * scale;
+      store(to, factor != nullptr ? multiply_add(load(to), load(factor + v * lanes), all) : all);
     }
 }
 
-template <int vectors>
+template <int terms, int vectors>
 void multiply_columns(LeftFactor left, const float* right, Index right_stride, Index rows,
-                      Index depth, const float* factor, float* y, Index y_stride) {
+                      Index depth, float scale, const float* factor, float* y, Index y_stride) {
   constexpr int step = 8 * vectors <= accumulators ? 8 : 4;
   for (Index r = 0; r < rows; r += step)
-    product<step, vectors>({left.data + r * left.row, left.row, left.term}, right, right_stride,
-                           depth, factor, y + r * y_stride, y_stride);
+    product<terms, step, vectors>({left.data + r * left.row, left.row, left.term}, right,
+                                  right_stride, depth, scale, factor, y + r * y_stride, y_stride);
 }
 
+template <int terms>
 void multiply(LeftFactor left, const float* right, Index right_stride, Index rows, Index depth,
-              Index columns, const float* factor, float* y, Index y_stride) {
+              Index columns, float scale, const float* factor, float* y, Index y_stride) {
   for (Index c = 0; c < columns;) {
     const Index vectors = (columns - c) / lanes;
     const int some = vectors < most_vectors ? static_cast<int>(vectors) : most_vectors;
-    auto* f = some == 1                             ? multiply_columns<1>
-              : some == 2                           ? multiply_columns<2>
-              : some == 3                           ? multiply_columns < most_vectors < 3 ? 2 : 3 >
-              : multiply_columns < most_vectors < 4 ? 2
-                                                    : 4 > ;
-    f(left, right + c, right_stride, rows, depth, factor != nullptr ? factor + c : nullptr, y + c,
-      y_stride);
+    auto *f = some == 1   ? multiply_columns<terms, 1>
+              : some == 2 ? multiply_columns<terms, 2>
+                          : some == 3 ? multiply_columns < terms,
+         most_vectors < 3 ? 2 : 3 > : multiply_columns < terms, most_vectors < 4 ? 2 : 4 > ;
+    f(left, right + c, right_stride, rows, depth, scale, factor != nullptr ? factor + c : nullptr,
+      y + c, y_stride);
     c += some * lanes;
   }
 }
@@ -124,9 +135,35 @@ void transpose_all(const float* from, Index from_stride, Index rows, Index colum
       transpose(from + r * from_stride + c, from_stride, to + c * to_stride + r, to_stride);
 }
 
+#if defined(__AVX512BF16__)
+void pack(const float* from, Index from_stride, Index rows, Index columns, float* along,
+          float* down) {
+  for (Index r = 0; r < rows; r += 2)
+    for (Index c = 0; c < columns; c += lanes) {
+      HalfBits rounded[2];  // of both rows
+      for (int i = 0; i < 2; ++i) {
+        const Vec row = load(from + (r + i) * from_stride + c);
+        rounded[i] = (HalfBits)_mm512_cvtneps_pbh((__m512)row);
+        if (along != nullptr)
+          __builtin_memcpy(along + ((r + i) * columns + c) / 2, &rounded[i], sizeof rounded[i]);
+      }
+      if (down == nullptr) continue;
+      const Bits upper = __builtin_convertvector(rounded[0], Bits);
+      const Bits words = upper | __builtin_convertvector(rounded[1], Bits) << 16;
+      store(down + r / 2 * columns + c, (Vec)words);
+    }
+}
+#endif
+
 }  // namespace
 
-extern const AttentionKernels attention;
-const AttentionKernels attention{block, multiply, softmax, gradient, transpose_all};
+extern const AttentionKernels attention, attention_bf16;
+const AttentionKernels attention{block, 1, nullptr, multiply<1>, softmax, gradient, transpose_all};
+#if defined(__AVX512BF16__)
+const AttentionKernels attention_bf16{block,   2,        pack,         multiply<2>,
+                                      softmax, gradient, transpose_all};
+#else
+const AttentionKernels attention_bf16{};
+#endif
 
 }  // namespace rondo::cpu::isa::RONDO_ISA_SET
