@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "autograd/ops/shape.h"
 #include "io/result_file.h"
 #include "nn/batch_norm.h"
+#include "nn/models/gpt2.h"
 #include "nn/models/models.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
@@ -56,8 +58,28 @@ inline void convert(nn::Module& model, DType dtype) {
   });
 }
 
+/// GPT2 with 4 layers, 256 features, 8 heads and 4,096 tokens; logits (N L, 4096).
+struct LanguageModel : nn::Module {
+  static constexpr std::int64_t vocabulary = 4096;
+  nn::GPT2 gpt2;
+
+  explicit LanguageModel(std::int64_t length)
+      : gpt2({.vocab_size = vocabulary,
+              .n_positions = length,
+              .n_embd = 256,
+              .n_layer = 4,
+              .n_head = 8,
+              .resid_pdrop = 0,
+              .embd_pdrop = 0,
+              .attn_pdrop = 0}) {}
+  Tensor forward(const Tensor& tokens) override {
+    return reshape(gpt2(tokens), {tokens.numel(), vocabulary});
+  }
+  void visit(nn::Visitor& v) override { v.child("gpt2", gpt2); }
+};
+
 /// A network by name, and random images with classes, in the loader's memory layout. resnet50 has
-/// ImageNet's shapes, the others are for small images.
+/// ImageNet's shapes, the others are for small images. "lm512" is a LanguageModel of 512 tokens.
 struct Workload {
   nn::AnyModule model;
   Tensor input, target;
@@ -65,6 +87,13 @@ struct Workload {
   /// `hidden`: the width of "mlp".
   Workload(const std::string& name, std::int64_t batch, std::int64_t hidden = 512,
            bool grad_checkpointing = false) {
+    if (name.starts_with("lm")) {
+      const std::int64_t length = std::stoll(name.substr(2));
+      model = LanguageModel(length);
+      input = randint(0, LanguageModel::vocabulary, {batch, length});
+      target = randint(0, LanguageModel::vocabulary, {batch * length});
+      return;
+    }
     const bool imagenet = name == "resnet50";
     const std::int64_t classes = imagenet ? 1000 : 10, side = imagenet ? 224 : 32;
     if (name == "mlp") {

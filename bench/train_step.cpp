@@ -117,7 +117,9 @@ void run(const Settings& s) {
   if (device.is_cuda()) cuda::require_device(device.index);
   require(device.is_cuda() || !s.graph, "--graph needs a GPU: --device cuda");
   model.to(device);
-  const data::Batch batch{work.input.to(dtype).to(device), work.target.to(device)};
+  const data::Batch batch{
+      (is_floating(work.input.dtype()) ? work.input.to(dtype) : work.input).to(device),
+      work.target.to(device)};
   const Tensor& x = batch.input;
   std::optional<optim::SGD> sgd;
   if (!s.infer) sgd.emplace(model.parameters(), optim::SgdOptions{.lr = 1e-3, .momentum = 0.9});
@@ -162,7 +164,8 @@ void run(const Settings& s) {
 int main(int argc, char** argv) {
   Settings s;
   flags::CommandLine app("Times one training step or one inference.");
-  app.add("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...");
+  app.add("--model", s.model,
+          "mlp, resnet20, resnet18, resnet50, lm512 (a language model of 512 tokens), ...");
   app.add("--batch", s.batch, "images in a step", flags::count());
   app.add("--hidden", s.hidden, "width of the mlp", flags::count());
   app.add("--dtype", s.dtype, "f32, bf16, f16, or i8: quantised, with --infer",

@@ -16,7 +16,8 @@ set(rondo_isas generic)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND rondo_isas avx2 avx512)
   set(rondo_isa_flags_avx2 -mavx2 -mfma -mf16c)
-  set(rondo_isa_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c
+  # Compilers use bf16's instructions only for their intrinsics, and those are behind a check (kernels_attention.cpp).
+  set(rondo_isa_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mfma -mf16c
                              -mprefer-vector-width=512)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # With -msve-vector-bits, GCC's vectors of that size are SVE's registers (vec.h). Loops with masked vectors are disabled,

@@ -178,11 +178,14 @@ AttentionOutput MultiheadAttention::run(const Tensor& query, const Tensor& key, 
   }
   const std::int64_t keys = key.size(1 - batch);
   const Tensor mask = joined_masks(call, parts[0], keys, parts[1].size(2) - keys);
-  const AttentionResult found =
-      attention_with_weights(parts[0], parts[1], parts[2],
-                             {.attn_mask = mask,
-                              .dropout_p = is_training() ? options.dropout : 0,
-                              .is_causal = call.is_causal && !mask.defined()});
+  const AttentionOptions options_of_call = {.attn_mask = mask,
+                                            .dropout_p = is_training() ? options.dropout : 0,
+                                            .is_causal = call.is_causal && !mask.defined()};
+  AttentionResult found;
+  if (call.need_weights)
+    found = attention_with_weights(parts[0], parts[1], parts[2], options_of_call);
+  else
+    found.output = scaled_dot_product_attention(parts[0], parts[1], parts[2], options_of_call);
   const Tensor order =
       permute(found.output, options.batch_first ? Dims{0, 2, 1, 3} : Dims{2, 0, 1, 3});
   const Tensor output = out_proj(reshape(order, query.shape()));

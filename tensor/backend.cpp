@@ -64,6 +64,16 @@ void Backend::do_group_norm_backward(const Tensor&, const Tensor& x, std::int64_
   no_kernel("group_norm", x);
 }
 
+void Backend::do_attention(const Tensor& q, const Tensor&, const Tensor&, const AttentionParams&,
+                           const Tensor&, const Tensor&) {
+  no_kernel("attention", q);
+}
+void Backend::do_attention_backward(const Tensor&, const Tensor& q, const Tensor&, const Tensor&,
+                                    const AttentionParams&, const Tensor&, const Tensor&,
+                                    const Tensor&, const Tensor&, const Tensor&) {
+  no_kernel("attention", q);
+}
+
 void Backend::sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
                         const SgdParams& params, const Tensor& found_inf) {
   double bytes = 0;

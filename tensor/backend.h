@@ -16,6 +16,7 @@
 // Read next: autograd/node.h, which records what was computed.
 
 #include <cassert>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -87,6 +88,23 @@ struct AdamParams {
   double beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = false;  // AdamW: decay the weight, not the gradient
   bool maximize = false;
+};
+
+/// A part of one head's scores, for a function that changes them. The score of key first_key + i
+/// and query first_query + j is scores[i * stride + j].
+struct ScoreTile {
+  std::int64_t batch, head, first_query, first_key, queries, keys, stride;
+  float* scores;
+  float* slopes;  // null, or where the derivatives of the new scores by the old ones go
+};
+
+struct AttentionParams {
+  double scale = 1;
+  bool is_causal = false;  // query i attends to keys 0 … i
+  Tensor mask = {};        // (N, H, L, S): boolean, or of q's dtype and added; may be undefined
+  double dropout_p = 0;    // weight i in row-major order (N, H, L, S) is dropped if element i of
+  Philox random = {};      // uniform(random, 0, 1) is below dropout_p
+  std::function<void(const ScoreTile&)> score_mod = {};  // before mask and is_causal; may be null
 };
 
 /// The tensors of one parameter that an SGD step reads and writes (Backend::sgd_step).
@@ -406,6 +424,34 @@ class Backend {
     do_group_norm_backward(dy, x, groups, gamma, mean, invstd, dx, dgamma, dbeta);
   }
 
+  // ---- Attention ----
+
+  // If a backend has no kernel, autograd/ops composes attention from other ops, and the methods
+  // throw DeviceError. q (N, H, L, E), k (N, G, S, E), v (N, G, S, Ev), y (N, H, L, Ev); query head
+  // h attends to key head h / (H / G). None of them is empty.
+
+  /// Whether this backend has kernels for tensors like q.
+  virtual bool has_attention(const Tensor& /*q*/) const { return false; }
+  /// With the scores s = score_mod(scale q kᵀ) + mask: y = dropout(softmax(s)) v, and lse (N, H,
+  /// L), contiguous f32, is the logarithm of the softmax's denominators, or +inf for a query whose
+  /// scores are all -inf; its row of y is zero. Needs no memory for the scores.
+  void attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionParams& params,
+                 const Tensor& y, const Tensor& lse) {
+    assert(same_dtype(q, k, v, y) && q.dim() == 4 && q.size(1) % k.size(1) == 0);
+    const KernelCall call("attention", {.flops = attention_flops(q, v, params, 1, 1)}, q, k, v,
+                          params.mask, y);
+    do_attention(q, k, v, params, y, lse);
+  }
+  /// The gradients, given y and lse of the forward. The scores are computed again.
+  void attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const AttentionParams& params, const Tensor& y, const Tensor& lse,
+                          const Tensor& dq, const Tensor& dk, const Tensor& dv) {
+    assert(same_dtype(dy, q, k, v, y) && same_shape(q, dq) && same_shape(k, dk));
+    const KernelCall call("attention_backward", {.flops = attention_flops(q, v, params, 3, 2)}, dy,
+                          q, k, v, params.mask, y, dq, dk, dv);
+    do_attention_backward(dy, q, k, v, params, y, lse, dq, dk, dv);
+  }
+
   // ---- Pooling ----
 
   /// The largest element of each window; the first of equal ones; NaN counts as the largest.
@@ -554,6 +600,12 @@ class Backend {
   virtual void do_group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
                                       const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
                                       const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta);
+  virtual void do_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                            const AttentionParams& params, const Tensor& y, const Tensor& lse);
+  virtual void do_attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k,
+                                     const Tensor& v, const AttentionParams& params,
+                                     const Tensor& y, const Tensor& lse, const Tensor& dq,
+                                     const Tensor& dk, const Tensor& dv);
   virtual void do_max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                              const Pool2dParams& params) = 0;
   virtual void do_max_pool2d_backward(const Tensor& dy, const Tensor& indices,
@@ -591,6 +643,13 @@ class Backend {
     return x.dim() == 4 && w.dim() == 4 && y.dim() == 4 && same_dtype(x, w, y) &&
            x.size(0) == y.size(0) && x.size(1) == w.size(1) * params.groups &&
            w.size(0) == y.size(1);
+  }
+  /// `of_keys` products with the features of the keys and `of_values` with those of the values.
+  static double attention_flops(const Tensor& q, const Tensor& v, const AttentionParams& params,
+                                int of_keys, int of_values) {
+    const double pairs = static_cast<double>(q.numel() / q.size(3) * v.size(2));
+    const auto features = static_cast<double>(of_keys * q.size(3) + of_values * v.size(3));
+    return 2 * features * (params.is_causal ? pairs / 2 : pairs);
   }
   static double flops(UnaryOp op, const Tensor& y) {
     return op == UnaryOp::add_scalar || op == UnaryOp::mul_scalar ? static_cast<double>(y.numel())

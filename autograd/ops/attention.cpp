@@ -6,12 +6,14 @@
 #include "autograd/autocast.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/flex_attention.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/record_function.h"
@@ -62,6 +64,16 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
                       ": the mask is of ", mask.dtype(), ", neither boolean nor ", q.dtype());
 }
 
+void check_mask(const Tensor& mask, const Dims& scored) {
+  require<ShapeError>(broadcasts_to(mask.shape(), scored), name, ": a mask of ", mask.shape(),
+                      " for scores of ", scored);
+}
+
+double scale_of(const Tensor& q, const AttentionOptions& options) {
+  const double features = static_cast<double>(std::max<std::int64_t>(q.size(-1), 1));
+  return options.scale.value_or(1 / std::sqrt(features));
+}
+
 /// 1 … n, made on the device, because a captured step cannot copy from the host.
 Tensor numbered(std::int64_t n, const TensorOptions& options) {
   return cumsum(ones({n}, options), 0);
@@ -96,6 +108,128 @@ Mask mask_for(const Tensor& q, const Tensor& k, const AttentionOptions& options)
   return {masked_fill(bias, blind, 0.0), blind};
 }
 
+/// The factors of dropout with probability p for x.
+Tensor kept(const Tensor& x, double p, Philox random) {
+  const NoGradGuard no_grad;
+  const Tensor draw = empty(x.shape(), {.device = x.device()});
+  backend(x).uniform(draw, random, 0, 1);
+  return ge(draw, p).to(x.dtype()) * (p == 1 ? 1 : 1 / (1 - p));
+}
+
+/// Uninitialised memory for (N, H, L, E) in the order (N, L, H, E): a projection of all heads reads
+/// it without a copy.
+Tensor heads_last(const Dims& sizes, const TensorOptions& options) {
+  const Tensor y = Tensor::empty({sizes[0], sizes[2], sizes[1], sizes[3]}, options);
+  return y.as_view(sizes, {y.stride(0), y.stride(2), y.stride(1), y.stride(3)}, y.storage_offset());
+}
+
+/// Attention by the backend's kernels. Inputs: q (N, H, L, E), k (N, G, S, E), v (N, G, S, Ev).
+struct AttentionBackward final : Node {
+  SavedTensor q, k, v, y, mask;
+  Tensor lse;
+  AttentionParams params;
+
+  AttentionBackward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& y,
+                    const Tensor& lse, const AttentionParams& given)
+      : q(q), k(k), v(v), y(y, SavedTensor::output), mask(given.mask), lse(lse), params(given) {
+    params.mask = {};
+  }
+  const char* name() const override { return params.score_mod ? "flex_attention" : rondo::name; }
+
+  Tensors backward(const Tensors& dy) override {
+    const Tensor queries = q.get(*this), keys = k.get(*this), values = v.get(*this);
+    AttentionParams all = params;
+    all.mask = mask.get(*this);
+    if (GradMode::is_enabled()) return in_ops(dy[0], queries, keys, values, all);
+    Tensors dx;
+    for (const Tensor& x : {queries, keys, values})
+      dx.push_back(heads_last(x.shape(), x.options()));
+    backend(queries).attention_backward(dy[0], queries, keys, values, all, y.get(*this), lse, dx[0],
+                                        dx[1], dx[2]);
+    return dx;
+  }
+
+  /// The same in differentiable ops, for create_graph; it keeps the scores.
+  Tensors in_ops(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                 const AttentionParams& given) const {
+    require<AutogradError>(!given.score_mod, name(), ": has no second derivatives");
+    const std::int64_t n = k.size(0), heads = k.size(1), rows = q.size(1) / heads * q.size(2);
+    const auto grouped = [&](const Tensor& x) {
+      return reshape(x, {n, heads, rows, x.size(-1)}).to(f32);
+    };
+    const Tensor scaled = grouped(q) * given.scale, wide_k = k.to(f32), wide_dy = grouped(dy);
+    Tensor scores = matmul(scaled, transpose(wide_k, 2, 3));
+    const Mask bias = mask_for(q, k, {.attn_mask = given.mask, .is_causal = given.is_causal});
+    const Dims all = {n, q.size(1), q.size(2), k.size(2)};
+    if (bias.bias.defined()) scores = reshape(reshape(scores, all) + bias.bias, scores.shape());
+    Tensor p = softmax(scores, -1);
+    if (bias.blind.defined())
+      p = reshape(masked_fill(reshape(p, all), bias.blind, 0.0), scores.shape());
+    const Tensor keep = given.dropout_p > 0 ? kept(p, given.dropout_p, given.random) : Tensor();
+    const auto dropped = [&](const Tensor& x) { return keep.defined() ? x * keep : x; };
+    const Tensor dp = dropped(matmul(wide_dy, transpose(v.to(f32), 2, 3)));
+    const Tensor ds = p * (dp - sum(dp * p, {-1}, true));
+    return {reshape(matmul(ds, wide_k) * given.scale, q.shape()).to(q.dtype()),
+            matmul(transpose(ds, 2, 3), scaled).to(k.dtype()),
+            matmul(transpose(dropped(p), 2, 3), wide_dy).to(v.dtype())};
+  }
+  void release_saved() override {
+    for (SavedTensor* saved : {&q, &k, &v, &y, &mask}) saved->reset();
+    lse = {};
+  }
+};
+
+/// Whether the backend's kernels compute this attention. They do not record what a trace needs, and
+/// give no gradient of the mask.
+bool has_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
+                const AttentionOptions& options) {
+  constexpr std::int64_t few = 8;  // queries, whose scores are few, too
+  return backend(q).has_attention(q) && !TraceMode::is_enabled() && q.size(-2) >= few &&
+         q.numel() > 0 && k.numel() > 0 && v.numel() > 0 &&
+         !any_requires_grad({&options.attn_mask, 1});
+}
+
+Tensor by_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                 const std::function<void(const ScoreTile&)>& score_mod) {
+  const std::int64_t group = options.enable_gqa ? q.size(-3) / k.size(-3) : 1;
+  const auto with_heads = [group](Dims sizes, bool repeated) {
+    if (sizes.empty()) sizes.push_back(1);
+    if (repeated) sizes[sizes.size() - 1] *= group;
+    return sizes;
+  };
+  Dims heads = leading(q);
+  if (group > 1) heads[heads.size() - 1] /= group;
+  const Dims batch = broadcast_shapes(broadcast_shapes(heads, leading(k)), leading(v));
+  const Dims key_heads = with_heads(batch, false), query_heads = with_heads(batch, true);
+  const auto whole = [](const Tensor& x, const Dims& all, std::int64_t rows, std::int64_t columns) {
+    const std::int64_t last = all[all.size() - 1];  // as (N, heads, rows, columns)
+    return reshape(expand(x, joined(all, rows, columns)),
+                   {numel_of(all) / last, last, rows, columns});
+  };
+  const std::int64_t length = q.size(-2), keys = k.size(-2);
+  AttentionParams params = {.scale = scale_of(q, options),
+                            .is_causal = options.is_causal,
+                            .dropout_p = options.dropout_p,
+                            .score_mod = score_mod};
+  if (options.dropout_p > 0) params.random = default_generator().next();
+  if (options.attn_mask.defined()) {
+    check_mask(options.attn_mask, joined(query_heads, length, keys));
+    params.mask = whole(options.attn_mask, query_heads, length, keys);
+  }
+  const Tensor query = whole(q, query_heads, length, q.size(-1)),
+               key = whole(k, key_heads, keys, k.size(-1)),
+               value = whole(v, key_heads, keys, v.size(-1));
+  Dims sizes = query.shape();
+  sizes[3] = v.size(-1);
+  const Tensor y = heads_last(sizes, q.options());
+  const Tensor lse = Tensor::empty({sizes[0], sizes[1], sizes[2]}, {.device = q.device()});
+  backend(q).attention(query, key, value, params, y, lse);
+  record<AttentionBackward>({query, key, value}, y, query, key, value, y, lse, params);
+  Dims shape = batch;
+  if (group > 1) shape[shape.size() - 1] *= group;
+  return reshape(y, joined(shape, length, v.size(-1)));
+}
+
 }  // namespace
 
 AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -117,8 +251,7 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
   Dims all_heads = batch;
   if (group > 1) all_heads[all_heads.size() - 1] *= group;
   const Dims scored = joined(all_heads, q.size(-2), k.size(-2));
-  const double features = static_cast<double>(std::max<std::int64_t>(q.size(-1), 1));
-  const double scale = options.scale.value_or(1 / std::sqrt(features));
+  const double scale = scale_of(q, options);
 
   // In 16 bits, scores would have errors that the exponential makes large.
   const bool is_narrow = size_of(q.dtype()) == 2;
@@ -128,11 +261,13 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
                       transpose(detail::as_batch(wide(k), batch), 1, 2));
   const Mask mask = mask_for(q, k, options);
   if (mask.bias.defined()) {
-    require<ShapeError>(broadcasts_to(mask.bias.shape(), scored), name, ": a mask of ",
-                        mask.bias.shape(), " for scores of ", scored);
+    check_mask(mask.bias, scored);
     scores = reshape(scores, scored) + mask.bias;
   }
-  Tensor weights = dropout(softmax(scores, -1), options.dropout_p).to(v.dtype());
+  Tensor weights = softmax(scores, -1);
+  if (options.dropout_p > 0)
+    weights = weights * kept(weights, options.dropout_p, default_generator().next());
+  weights = weights.to(v.dtype());
   Tensor output = reshape(
       bmm(reshape(weights, {numel_of(batch), rows, k.size(-2)}), detail::as_batch(v, batch)),
       joined(all_heads, q.size(-2), v.size(-1)));
@@ -141,9 +276,36 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
   return {masked_fill(output, mask.blind, 0.0), masked_fill(weights, mask.blind, 0.0)};
 }
 
+Tensor detail::flex_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                              const std::function<void(const ScoreTile&)>& score_mod,
+                              const AttentionOptions& options) {
+  const RecordOp op("flex_attention");
+  if (const Casts cast{AutocastOp::scaled_dot_product_attention, q}) {
+    AttentionOptions lower = options;
+    lower.attn_mask = cast(options.attn_mask);
+    return flex_attention(cast(q), cast(k), cast(v), score_mod, lower);
+  }
+  check(q, k, v, options);
+  require<DTypeError>(backend(q).has_attention(q), "flex_attention: ", q.device(),
+                      " has no kernel for ", q.dtype());
+  require<ShapeError>(q.numel() > 0 && k.numel() > 0 && v.numel() > 0, "flex_attention: q ",
+                      q.shape(), ", k ", k.shape(), " or v ", v.shape(), " is empty");
+  require(!any_requires_grad({&options.attn_mask, 1}),
+          "flex_attention: attn_mask cannot require a gradient");
+  return by_kernel(q, k, v, options, score_mod);
+}
+
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
-  return attention_with_weights(q, k, v, options).output;
+  const RecordOp op(name);
+  if (const Casts cast{AutocastOp::scaled_dot_product_attention, q}) {
+    AttentionOptions lower = options;
+    lower.attn_mask = cast(options.attn_mask);
+    return scaled_dot_product_attention(cast(q), cast(k), cast(v), lower);
+  }
+  check(q, k, v, options);
+  return has_kernel(q, k, v, options) ? by_kernel(q, k, v, options, nullptr)
+                                      : attention_with_weights(q, k, v, options).output;
 }
 
 Tensor rotary_embedding(const Tensor& x, RotaryOptions options) {

@@ -2,9 +2,11 @@
 
 resnet20 is He et al. 2015, section 4.2: 3x3 stem, three stages of 16, 32 and 64 channels, shortcuts A
 (every second pixel, new channels zero). resnet18 and resnet50 are torchvision's, with a 3x3 stem
-without pooling for 32x32 images ("cifar") or the 7x7 one ("imagenet"). Read next: train_step.py.
+without pooling for 32x32 images ("cifar") or the 7x7 one ("imagenet"). lm512 is GPT-2 with 4 layers, 256 features,
+8 heads, a vocabulary of 4,096, and 512 tokens in a sequence. Read next: train_step.py.
 """
 
+import torch
 import torch.nn.functional as F
 from torch import nn
 
@@ -88,16 +90,61 @@ class ResNet(nn.Module):
         return self.fc(self.layers(x))
 
 
+VOCABULARY = 4096
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.c_attn, self.c_proj = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.ln_2, self.c_fc, self.mlp_proj = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        n, length, width = x.shape
+        parts = self.c_attn(self.ln_1(x)).chunk(3, -1)
+        q, k, v = (part.view(n, length, self.heads, width // self.heads).transpose(1, 2) for part in parts)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.c_proj(y.transpose(1, 2).reshape(n, length, width))
+        return x + self.mlp_proj(F.gelu(self.c_fc(self.ln_2(x)), approximate="tanh"))
+
+
+class LanguageModel(nn.Module):
+    """Tokens (N, L) to logits (N L, vocabulary); the last layer's weight is that of the embedding."""
+
+    def __init__(self, length, width=256, layers=4, heads=8):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(VOCABULARY, width), nn.Embedding(length, width)
+        self.h = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.ln_f, self.lm_head = nn.LayerNorm(width), nn.Linear(width, VOCABULARY, bias=False)
+        for part in (self.wte, self.wpe):
+            nn.init.normal_(part.weight, 0, 0.02)
+        self.lm_head.weight = self.wte.weight
+
+    def forward(self, tokens):
+        return self.lm_head(self.ln_f(self.h(self.wte(tokens) + self.wpe.weight))).flatten(0, 1)
+
+
+def batch_of(name, shape, classes, batch):
+    """Random inputs and targets."""
+    if name.startswith("lm"):
+        return torch.randint(0, VOCABULARY, (batch, *shape)), torch.randint(0, VOCABULARY, (batch * shape[0],))
+    return torch.randn(batch, *shape), torch.randint(0, classes, (batch,))
+
+
 def make(name, stem="cifar", hidden=512):
     """The model and the shape of one of its inputs."""
     classes, image = (1000, (3, 224, 224)) if stem == "imagenet" else (10, (3, 32, 32))
     wide = (64, 128, 256, 512)
     if name == "mlp":
         return Mlp(hidden), (1, 28, 28)
+    if name.startswith("lm"):
+        length = int(name[2:])
+        return LanguageModel(length), (length,)
     if name == "resnet20":
         return ResNet(BasicBlock, (3, 3, 3), (16, 32, 64), "cifar", "A", 10), (3, 32, 32)
     if name == "resnet18":
         return ResNet(BasicBlock, (2, 2, 2, 2), wide, stem, "B", classes), image
     if name == "resnet50":
         return ResNet(Bottleneck, (3, 4, 6, 3), wide, stem, "B", classes), image
-    raise SystemExit(f"train_step.py: unknown model '{name}'; there are mlp, resnet20, resnet18, resnet50")
+    raise SystemExit(f"train_step.py: unknown model '{name}'; there are mlp, resnet20, resnet18, resnet50, lm512")

@@ -1,7 +1,7 @@
 """PyTorch's training step (or inference), measured as bench/train_step measures rondo's.
 
 The work is the same: forward, cross entropy, backward, SGD with momentum 0.9, on one batch that stays in memory
-(32x32 images in 10 classes; for resnet50 224x224 in 1000). The script tries every combination of memory layout and
+(32x32 images in 10 classes; for resnet50 224x224 in 1000; for lm512 sequences of 512 tokens). The script tries every combination of memory layout and
 compiler (compilers.py) that no flag fixes, and the fastest one counts. A combination that does not work on this
 machine is reported and left out. Memory: keep_memory.py.
 """
@@ -20,7 +20,7 @@ import keep_memory
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="resnet20", help="mlp, resnet20, resnet18 or resnet50")
+    parser.add_argument("--model", default="resnet20", help="mlp, resnet20, resnet18, resnet50 or lm512")
     parser.add_argument("--stem", choices=["cifar", "imagenet"], help="stem of resnet18 and resnet50")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16", "i8"],
@@ -81,10 +81,9 @@ def make_step(layout, compiler, weights):
     model, shape = models.make(args.model, args.stem, args.hidden)
     model = model.to(args.device)
     classes = 1000 if args.stem == "imagenet" else 10
-    x = torch.randn(args.batch, *shape).to(args.device)
-    target = torch.randint(0, classes, (args.batch,)).to(args.device)
+    x, target = (t.to(args.device) for t in models.batch_of(args.model, shape, classes, args.batch))
     if weights == "dtype":
-        model, x = model.to(DTYPES[args.dtype]), x.to(DTYPES[args.dtype])
+        model, x = model.to(DTYPES[args.dtype]), x.to(DTYPES[args.dtype]) if x.is_floating_point() else x
     if layout == "channels_last":
         model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     model.train(not args.infer)
@@ -175,7 +174,7 @@ def take_turns(*setting):
 def main():
     torch.set_num_threads(args.threads)
     layouts = ["contiguous", "channels_last"] if args.layout == "try" else [args.layout]
-    if args.model == "mlp":
+    if args.model == "mlp" or args.model.startswith("lm"):
         layouts = ["contiguous"]
     ways = [args.compile]
     if args.compile == "try":

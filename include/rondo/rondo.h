@@ -15,6 +15,7 @@
 #include "autograd/ops/composed.h"
 #include "autograd/ops/conv.h"
 #include "autograd/ops/embedding_bag.h"
+#include "autograd/ops/flex_attention.h"
 #include "autograd/ops/fold.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/interpolate.h"

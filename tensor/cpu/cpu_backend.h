@@ -110,6 +110,14 @@ class CpuBackend : public Backend {
                               const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
                               const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) override;
 
+  // attention.cpp
+  bool has_attention(const Tensor& q) const override;
+  void do_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                    const AttentionParams& params, const Tensor& y, const Tensor& lse) override;
+  void do_attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                             const AttentionParams& params, const Tensor& y, const Tensor& lse,
+                             const Tensor& dq, const Tensor& dk, const Tensor& dv) override;
+
   // pool.cpp
   void do_max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                      const Pool2dParams& params) override;

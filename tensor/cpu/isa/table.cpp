@@ -16,13 +16,14 @@ struct InstructionSet {
   bool (*is_there)();
 };
 
-#define RONDO_KERNELS(set)                                                                     \
-  {                                                                                            \
-    .name = #set, .elementwise = isa::set::elementwise, .fold_f32 = isa::set::fold_f32,        \
-    .fold_f64 = isa::set::fold_f64, .fold_i64 = isa::set::fold_i64,                            \
-    .batch_norm = isa::set::batch_norm, .batch_norm_bf16 = isa::set::batch_norm_bf16,          \
-    .softmax = isa::set::softmax_f32, .layer_norm = isa::set::layer_norm,                      \
-    .winograd = isa::set::winograd, .packed = isa::set::packed, .matvec = isa::set::matvec_f32 \
+#define RONDO_KERNELS(set)                                                                        \
+  {                                                                                               \
+    .name = #set, .elementwise = isa::set::elementwise, .fold_f32 = isa::set::fold_f32,           \
+    .fold_f64 = isa::set::fold_f64, .fold_i64 = isa::set::fold_i64,                               \
+    .batch_norm = isa::set::batch_norm, .batch_norm_bf16 = isa::set::batch_norm_bf16,             \
+    .softmax = isa::set::softmax_f32, .layer_norm = isa::set::layer_norm,                         \
+    .winograd = isa::set::winograd, .packed = isa::set::packed, .attention = isa::set::attention, \
+    .attention_bf16 = isa::set::attention_bf16, .matvec = isa::set::matvec_f32                    \
   }
 
 #if defined(__aarch64__)
@@ -67,7 +68,11 @@ const Kernels& choose() {
     names += concat(names.empty() ? "" : ", ", name);
   }
   require(wish == nullptr || !is_allowed, "RONDO_ISA=", wish, " is not one of ", names);
-  return *chosen;
+  static Kernels found = *chosen;
+#if defined(RONDO_HAS_AVX512)
+  if (!__builtin_cpu_supports("avx512bf16")) found.attention_bf16 = {};
+#endif
+  return found;
 }
 
 }  // namespace

@@ -166,6 +166,45 @@ struct PackedKernels {
                      std::int64_t columns, bool first, float* y, std::int64_t y_stride);
 };
 
+/// The left factor of a product, in any layout: element (r, d) is data[r * row + d * term].
+struct LeftFactor {
+  const float* data;
+  std::int64_t row, term;
+};
+
+/// The steps of attention for a tile of scores (tensor/cpu/attention.cpp): (keys, queries) in f32,
+/// with rows that are `queries` floats apart. Numbers of keys and queries are multiples of 16.
+///
+/// A factor of a product consists of words of 32 bits: one f32, or two neighbours in bf16, of which
+/// the products have the exact sum in f32. The neighbours are two terms of the same sum, so a
+/// matrix whose rows are terms, and one whose columns are, have different words.
+struct AttentionKernels {
+  std::int64_t queries;  // of one block
+  std::int64_t terms;    // of a word: 1 or 2
+  /// along (rows, columns / 2) and down (rows / 2, columns) = the words of neighbours in a row and
+  /// in a column. A null pointer is left out. columns is a multiple of 32. Null if words are f32.
+  void (*pack)(const float* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns,
+               float* along, float* down);
+  /// y (rows, columns) = y factor + scale left (rows, depth) · right (depth, columns), with one
+  /// factor for each column; a null factor is 0, and y is not read. depth counts words, y is f32.
+  /// rows is a multiple of 8, columns one of 16.
+  void (*multiply)(LeftFactor left, const float* right, std::int64_t right_stride,
+                   std::int64_t rows, std::int64_t depth, std::int64_t columns, float scale,
+                   const float* factor, float* y, std::int64_t y_stride);
+  /// With m = max(top, max_k s): factor = exp(top - m), top = m, s = exp(s - m), and sum = sum
+  /// factor
+  /// + Σ_k s, for each query. A query whose scores are all -inf gets s = 0.
+  void (*softmax)(float* scores, std::int64_t keys, std::int64_t queries, float* top, float* sum,
+                  float* factor);
+  /// With p = exp(s - lse): dp = p (keep dp - delta), s = p keep. A null keep is 1.
+  void (*gradient)(float* scores, float* dp, std::int64_t keys, std::int64_t queries,
+                   const float* lse, const float* delta, const float* keep);
+  /// to (columns, rows) = the transpose of the words from (rows, columns); both sizes are multiples
+  /// of 16.
+  void (*transpose)(const float* from, std::int64_t from_stride, std::int64_t rows,
+                    std::int64_t columns, float* to, std::int64_t to_stride);
+};
+
 /// One image of a channels_last tensor.
 struct WinogradPlane {
   std::int64_t height, width, channels;
@@ -220,6 +259,7 @@ struct Kernels {
   LayerNormKernels layer_norm;
   WinogradKernels winograd;
   PackedKernels packed;
+  AttentionKernels attention, attention_bf16;  // the latter is empty without products of bf16
   MatvecKernel matvec;
 };
 
@@ -239,6 +279,7 @@ const Kernels& kernels();
   extern const LayerNormKernels layer_norm;                \
   extern const WinogradKernels winograd;                   \
   extern const PackedKernels packed;                       \
+  extern const AttentionKernels attention, attention_bf16; \
   extern const MatvecKernel matvec_f32;                    \
   }
 RONDO_DECLARE_KERNELS(generic)
