@@ -16,9 +16,13 @@
 //     };
 //
 // - and values without tensors: numbers, texts, enums, pointers, structs of these.
+//
+// A struct with a reference or a const member needs a `visit`, too: the reference may be one to a
+// tensor.
 
 #include <array>
 #include <concepts>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -48,6 +52,17 @@ concept IsOptional = requires(T& value) {
   requires std::same_as<std::remove_cv_t<T>, std::optional<typename T::value_type>>;
 };
 template <class T>
+concept IsReferenceWrapper = std::same_as<T, std::reference_wrapper<typename T::type>>;
+/// Its elements may contain tensors: a std::span of tensors is trivially copyable.
+template <class T>
+concept IsRangeOfObjects = IsRange<T> && !std::is_trivially_copyable_v<typename T::value_type>;
+/// It contains no tensor, which is not trivially copyable, and no reference to one, which could not
+/// be assigned.
+template <class T>
+concept IsPlain = std::is_trivially_copyable_v<T> &&
+                  (std::is_copy_assignable_v<T> || std::is_array_v<T>)&&!IsRangeOfObjects<T> &&
+                  !IsReferenceWrapper<T>;
+template <class T>
 concept VisitsTensors = requires(T& value) {
   value.visit([](const char*, auto&) {});
 };
@@ -65,12 +80,14 @@ void each_tensor(T& value, const F& f, const std::string& name = {}) {
   using Value = std::remove_const_t<T>;
   if constexpr (std::is_same_v<Value, Tensor>) {
     f(name, value);
-  } else if constexpr (std::is_trivially_copyable_v<Value> || std::is_same_v<Value, std::string>) {
-    // It cannot contain a Tensor, which is not trivially copyable.
   } else if constexpr (detail::VisitsTensors<Value>) {
     const_cast<Value&>(value).visit([&](const char* member, auto& inner) {
       each_tensor(inner, f, detail::member_name(name, member));
     });
+  } else if constexpr (detail::IsPlain<Value> || std::is_same_v<Value, std::string>) {
+    // Nothing to do.
+  } else if constexpr (detail::IsReferenceWrapper<Value>) {
+    each_tensor(value.get(), f, name);
   } else if constexpr (detail::IsOptional<Value>) {
     if (value) each_tensor(*value, f, name);
   } else if constexpr (requires { typename Value::mapped_type; }) {

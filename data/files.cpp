@@ -7,6 +7,7 @@ namespace rondo::data {
 std::vector<std::string> read_class_names(const std::filesystem::path& file,
                                           const std::vector<std::string>& fallback) {
   if (!std::filesystem::exists(file)) return fallback;
+  size_of_file(file);  // a pipe might never end
   std::ifstream in(file);
   require<IoError>(in.good(), file.string(), ": cannot be read");
   std::vector<std::string> names;

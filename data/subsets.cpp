@@ -60,8 +60,8 @@ std::vector<std::int64_t> whole_lengths(const std::vector<double>& lengths, std:
     for (std::size_t i = 0; rest > 0; i = (i + 1) % whole.size(), --rest) ++whole[i];
     return whole;
   }
-  require(sum == static_cast<double>(size), "random_split: lengths add up to ", sum,
-          ", but the data set has ", size, " samples");
+  require(sum == static_cast<double>(size), "random_split: lengths add up to ", sum, "; expected ",
+          size, ", the size of the data set, or 1 for shares of it");
   for (const double length : lengths) {
     require(length == std::floor(length), "random_split: a length of ", length, " samples");
     whole.push_back(static_cast<std::int64_t>(length));

@@ -100,7 +100,7 @@ std::string listed(const std::string& what, const std::vector<std::string>& keys
 }
 
 /// A hint, if all keys that only one side has begin with the same prefix and the other side's keys
-/// do not.
+/// do not, or if the state dict is that of a training checkpoint.
 std::string about_prefix(const Module::LoadReport& report) {
   if (report.missing_keys.empty() || report.unexpected_keys.empty()) return "";
   const bool in_file = report.unexpected_keys[0].size() > report.missing_keys[0].size();
@@ -109,6 +109,9 @@ std::string about_prefix(const Module::LoadReport& report) {
   if (!longer[0].ends_with('.' + shorter[0])) return "";
   const std::string prefix = longer[0].substr(0, longer[0].size() - shorter[0].size());
   const auto has_it = [&](const std::string& key) { return key.starts_with(prefix); };
+  const auto is_of_optimizer = [](const std::string& key) { return key.starts_with("optimizer."); };
+  if (prefix == "model." && std::ranges::any_of(longer, is_of_optimizer))
+    return "\n  the state dict is that of a training checkpoint: io::load_checkpoint reads it";
   if (!std::ranges::all_of(longer, has_it)) return "";
   return concat("\n  the keys of the ", in_file ? "state dict" : "model", " begin with \"",
                 printable(prefix), "\", those of the ", in_file ? "model" : "state dict", " do not",

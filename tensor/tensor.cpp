@@ -1,6 +1,7 @@
 #include "tensor/tensor.h"
 
 #include "tensor/backend.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 
@@ -33,7 +34,9 @@ Tensor Tensor::undefined(std::string reason) {
 
 void Tensor::fail_undefined() const {
   const auto* why = std::get_deleter<WhyUndefined>(impl_);
-  throw Error(concat("use of an undefined tensor", why != nullptr ? ": " + why->reason : ""));
+  const char* op = RecordOp::called("");
+  throw Error(concat(op, *op != '\0' ? ": " : "", "use of an undefined tensor",
+                     why != nullptr ? ": " + why->reason : ""));
 }
 
 Tensor Tensor::over(StoragePtr storage, std::int64_t offset, const Dims& sizes, const Dims& strides,

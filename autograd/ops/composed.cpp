@@ -216,6 +216,9 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<s
   // Output i comes from the first slice whose repeats, summed up to it, exceed i.
   const Tensor ends = cumsum(to(repeats, i64), 0);
   const auto total = ends[-1].item<std::int64_t>();
+  // A sum that overflows wraps to a negative number first.
+  require(min(ends).item<std::int64_t>() >= 0,
+          "repeat_interleave: the repeats add up to 2^63 or more");
   const Tensor outputs = arange(total, {.dtype = i64, .device = x.device()});
   return index_select(x, d, searchsorted(ends, outputs, {.right = true}));
 }
@@ -309,7 +312,8 @@ Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
 
 Tensor hypot(const Tensor& a, const Tensor& b) {
   const Dims shape = broadcast_shapes(a.shape(), b.shape());
-  const Tensor both = stack({expand(a, shape), expand(b, shape)});
+  const DType common = result_type(a, b);  // before both have these dimensions
+  const Tensor both = stack({to(expand(a, shape), common), to(expand(b, shape), common)});
   // Scaled by the larger one, so that no square overflows or underflows.
   const Tensor largest = max(abs(both.detach()), 0).values;
   const Tensor scale = where(logical_and(largest > 0, isfinite(largest)), largest, 1.0);
@@ -354,8 +358,9 @@ bool equal(const Tensor& a, const Tensor& b) {
 }
 
 Tensor normalize(const Tensor& x, const NormalizeOptions& options) {
-  const Tensor length = vector_norm(x, options.p, {options.dim}, true);
-  return x / maximum(length, full_like(length, options.eps));
+  const Tensor wide = widened(x);  // the default of eps is 0 in f16
+  const Tensor length = vector_norm(wide, options.p, {options.dim}, true);
+  return to(wide / maximum(length, full_like(length, options.eps)), x.dtype());
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineSimilarityOptions& options) {

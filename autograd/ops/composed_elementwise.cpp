@@ -50,15 +50,22 @@ Tensor sinc(const Tensor& x) {
 Tensor deg2rad(const Tensor& x) { return x * (pi / 180); }
 Tensor rad2deg(const Tensor& x) { return x * (180 / pi); }
 
-Tensor div(const Tensor& a, const Tensor& b, const DivOptions& options) {
+namespace {
+template <class B>
+Tensor rounded_quotient(const Tensor& a, const B& b, const DivOptions& options) {
   const std::string mode(options.rounding_mode);
   if (mode == "floor") return floor_divide(a, b);
   require(mode == "trunc", "div: rounding_mode = \"", mode, "\"; there are floor and trunc");
   if (is_floating(result_type(a, b))) return trunc(div(a, b));
   return floor_divide(sub(a, fmod(a, b)), b);
 }
+}  // namespace
+
+Tensor div(const Tensor& a, const Tensor& b, const DivOptions& options) {
+  return rounded_quotient(a, b, options);
+}
 Tensor div(const Tensor& a, Scalar b, const DivOptions& options) {
-  return div(a, scalar(b, {.dtype = result_type(a, b), .device = a.device()}), options);
+  return rounded_quotient(a, b, options);
 }
 
 Tensor addcmul(const Tensor& input, const Tensor& a, const Tensor& b, AddcOptions options) {
@@ -86,7 +93,9 @@ Tensor xlogy(const Tensor& x, const Tensor& y) {
   const Tensor is_zero = eq(x, 0);
   // Where x is 0, log y must be finite.
   const Tensor is_outside = logical_or(le(y, 0), isposinf(y));
-  return x * log(where(logical_and(is_zero, is_outside), 1.0, y));
+  const DType common = result_type(x, y);  // before y has x's dimensions
+  const Tensor product = x * log(where(logical_and(is_zero, is_outside), 1.0, y));
+  return is_floating(common) ? to(product, common) : product;
 }
 
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {

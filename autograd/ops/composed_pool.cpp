@@ -87,10 +87,8 @@ Tensor unpool(const char* name, const Tensor& x, const Tensor& indices, Size ker
   }
   const auto flattened = [&](const Tensor& image) { return flatten(image, outer); };
   flat.push_back(numel_of(sizes) / std::max<std::int64_t>(numel_of(flat), 1));
-  const Tensor at = flattened(indices), values = flattened(x), zero = zeros(flat, x.options());
-  const Tensor counts = scatter_add(zero, outer, at, ones_like(values.detach()));
-  const Tensor y = scatter_add(zero, outer, at, values) / masked_fill(counts, counts == 0, 1.0);
-  return reshape(y, sizes);
+  const Tensor zero = zeros(flat, x.options());
+  return reshape(scatter(zero, outer, flattened(indices), flattened(x)), sizes);
 }
 
 }  // namespace

@@ -56,9 +56,9 @@ struct MaxUnpool2dOptions {
   /// Not given: (size - 1) stride - 2 padding + kernel.
   std::optional<Pair> output_size = {};
 };
-/// Zeros, with x at the positions that max_pool2d_with_indices returned; the mean of all x that
-/// have the same position (PyTorch takes one of them). Throws ShapeError if the output size differs
-/// by a stride or more from the default, and for an index outside of it.
+/// Zeros, with x at the positions that max_pool2d_with_indices returned. Of several elements with
+/// the same position the last is taken; each has the gradient of that position. Throws ShapeError
+/// if the output size differs by a stride or more from the default, and for an index outside of it.
 Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Conv2dOptions::Pair kernel,
                     MaxUnpool2dOptions options = {});
 

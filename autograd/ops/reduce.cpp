@@ -174,7 +174,7 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
 
 namespace {
 
-/// d |x| = x dy / |x|, and 0 where |x| is 0.
+/// d |x| = x / |x| dy, and 0 where |x| is 0.
 struct NormBackward final : Node {
   SavedTensor x, y;
   Dims kept;
@@ -182,8 +182,9 @@ struct NormBackward final : Node {
       : x(x), y(y, SavedTensor::output), kept(kept) {}
   const char* name() const override { return "norm"; }
   Tensors backward(const Tensors& dy) override {
-    Tensor x = this->x.get(*this), y = this->y.get(*this);
-    return {mul(x, spread(divided(dy[0], y), kept, x.shape()))};
+    Tensor x = this->x.get(*this), y = spread(this->y.get(*this), kept, x.shape());
+    // x / |x| is at most 1, whereas dy / |x| may be infinite.
+    return {mul(divided(x, y), spread(dy[0], kept, x.shape()))};
   }
   void release_saved() override {
     x.reset();

@@ -188,6 +188,7 @@ Tensor expand(const Tensor& x, const Dims& shape) {
     require<ShapeError>(sizes[i] >= 0 && (old == 1 || old == sizes[i]), "expand: shape ", x.shape(),
                         " does not expand to ", shape, ": size ", old, " at dimension ", i);
   }
+  numel_of(sizes);  // throws if the number of elements does not fit
   return record_view<ExpandBackward>(x, x.broadcast_view(sizes), x.shape());
 }
 

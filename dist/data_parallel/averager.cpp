@@ -21,7 +21,9 @@ Tensor in_memory_order(const Tensor& x) { return x.as_view({x.numel()}, {1}, x.s
 
 ParameterAverager::ParameterAverager(nn::Module& model, std::shared_ptr<Communicator> comm,
                                      AveragerOptions options)
-    : comm_(std::move(comm)), options_(std::move(options)), known_(model, "ParameterAverager") {
+    : comm_(std::move(comm)),
+      options_(std::move(options)),
+      known_(model, "ParameterAverager", /*with_buffers=*/true) {
   require<CommError>(options_.every >= 1, "ParameterAverager: every is ", options_.every,
                      ", but must be at least 1");
   require<CommError>(options_.warmup_steps >= 0, "ParameterAverager: warmup_steps is ",

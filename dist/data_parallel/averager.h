@@ -49,7 +49,7 @@ class ParameterAverager {
   ParameterAverager& operator=(const ParameterAverager&) = delete;
 
   /// Call it after each optimizer step. It averages when an average is due; then it throws
-  /// CommError if a parameter has been added or replaced (a buffer is not checked). Collective.
+  /// CommError if a parameter or a buffer has been added or replaced. Collective.
   void step();
   /// Averages what has not been averaged yet, and applies an average that is under way. Afterwards
   /// all ranks have equal parameters. Call it before evaluations, before a checkpoint of the whole

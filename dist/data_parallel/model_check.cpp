@@ -1,6 +1,7 @@
 #include "dist/data_parallel/model_check.h"
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -59,22 +60,27 @@ void broadcast_model(nn::Module& model, Communicator& comm) {
   for (auto& named : model.named_buffers()) comm.broadcast(named.tensor);
 }
 
-KnownParameters::KnownParameters(nn::Module& model, std::string wrapper)
-    : model_(model), wrapper_(std::move(wrapper)) {
-  for (const auto& named : model.named_parameters())
-    at_first_.emplace_back(named, named.tensor.requires_grad());
+KnownParameters::KnownParameters(nn::Module& model, std::string wrapper, bool with_buffers)
+    : model_(model), wrapper_(std::move(wrapper)), with_buffers_(with_buffers) {
+  for (const auto& named : now()) at_first_.emplace_back(named, named.tensor.requires_grad());
+}
+
+std::vector<nn::NamedTensor> KnownParameters::now() const {
+  std::vector<nn::NamedTensor> all = model_.named_parameters();
+  if (with_buffers_) std::ranges::move(model_.named_buffers(), std::back_inserter(all));
+  return all;
 }
 
 void KnownParameters::require_same(bool same, int rank, const std::string& name,
                                    const char* what) const {
   require<CommError>(
       same, "rank ", rank, ": ", name, ' ', what, " since ", wrapper_,
-      " was made, and it only knows the parameters of that moment; make a new one after such a "
+      " was made, and it only knows the tensors of that moment; make a new one after such a "
       "change");
 }
 
 void KnownParameters::check_same(int rank) const {
-  const auto now = model_.named_parameters();
+  const auto now = this->now();
   for (std::size_t i = 0; i < std::min(now.size(), at_first_.size()); ++i)
     require_same(now[i].tensor.is_same(at_first_[i].first.tensor), rank, now[i].name,
                  "has been added or replaced");

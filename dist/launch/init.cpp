@@ -98,7 +98,7 @@ void warn_of_missing_connections(Communicator& comm) {
       "warning: these ranks cannot connect to each other: %s. If one of them dies, others "
       "may wait until the deadline of a collective. Allow TCP between the machines, or set "
       "RONDO_SOCKET_IFNAME to the network interface that they share.\n",
-      all.c_str());
+      printable(all).c_str());
 }
 
 }  // namespace

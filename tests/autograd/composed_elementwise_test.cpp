@@ -8,6 +8,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/composed.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "support/errors.h"
@@ -104,6 +105,21 @@ TEST(ComposedElementwise, RoundedQuotientsAndEdges) {
     const Tensor y = div(golden[name + ".0"], golden[name + ".1"], {.rounding_mode = mode});
     EXPECT_EQ(y.to_vector<std::int64_t>(), golden[name + ".y"].to_vector<std::int64_t>());
     EXPECT_EQ(div(golden[name + ".0"], 2, {.rounding_mode = mode}).dtype(), i64);
+  }
+  // A tensor without dimensions does not widen one with dimensions.
+  for (const DType dtype : {f16, bf16}) {
+    const Tensor three = full({2}, 3, {.dtype = dtype}), four = full({}, 4);
+    for (const Tensor& y : {xlogy(three, four), xlogy(four, three), hypot(three, four),
+                            hypot(four, three), copysign(three, four), logaddexp(three, four)})
+      EXPECT_EQ(y.dtype(), dtype);
+    EXPECT_EQ(hypot(three, four)[0].item(), 5);
+  }
+  // A number beyond the range of f16 is no element of the tensor.
+  const Tensor half = tensor<float>({1, -3}).to(f16);
+  for (const char* mode : {"floor", "trunc"}) {
+    const Tensor y = div(half, 1e6, {.rounding_mode = mode});
+    EXPECT_EQ(y.dtype(), f16);
+    EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{0, *mode == 'f' ? -1.F : -0.F})) << mode;
   }
   const Tensor edges = xlogy(golden["xlogy.edges.0"], golden["xlogy.edges.1"]);
   EXPECT_TRUE(all_close(edges, golden["xlogy.edges.y"], 0));

@@ -113,5 +113,15 @@ TEST(ComposedPool, Errors) {
                "fold: input [1, 8, 3] is not (N, C 4, 9)");
 }
 
+// Windows that overlap: a sum of the copies would overflow, and a mean would share the gradient.
+TEST(MaxUnpool, TakesTheLastOfSeveralElements) {
+  const Tensor x = tensor<float>({1, 2, 3, 40000, 40000}, {1, 1, 5}).to(f16).requires_grad_(),
+               at = tensor<std::int64_t>({1, 1, 4, 3, 3}, {1, 1, 5});
+  const Tensor y = max_unpool1d(x, at, 2, {.output_size = 9});
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{0, 2, 0, 40000, 3, 0, 0, 0, 0}));
+  const Tensor dx = grad({y}, {x}, {.grad_outputs = {arange(9.0).reshape({1, 1, 9}).to(f16)}})[0];
+  EXPECT_EQ(dx.to_vector<float>(), (std::vector<float>{1, 1, 4, 3, 3}));
+}
+
 }  // namespace
 }  // namespace rondo::test

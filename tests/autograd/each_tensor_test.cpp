@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <span>
+
 #include "autograd/checkpoint.h"
 #include "autograd/engine.h"
 #include "autograd/ops/activation.h"
@@ -49,6 +52,32 @@ TEST(EachTensor, FindsTensorsByName) {
   EXPECT_THAT(names, ElementsAre("0", "6.0", "6.1 undefined", "7.place", "7.mass", "8.place", "9.x",
                                  "9.y", "10.0"));
   EXPECT_EQ(tensors_of(value).size(), names.size());
+}
+
+TEST(EachTensor, FindsTensorsBehindReferences) {
+  Tensor one = ones({1}), two = ones({2});
+  Tensors list{one, two};
+  const auto value = std::tuple(std::ref(one), std::span(list), std::vector{std::ref(two)},
+                                std::span<const int>());
+  EXPECT_EQ(tensors_of(value).size(), 4);
+}
+
+struct WithReference {
+  const Tensor& x;
+};
+struct WithShownReference {
+  Tensor& x;
+  template <class V>
+  void visit(V&& v) {
+    v("x", x);
+  }
+};
+static_assert(std::is_trivially_copyable_v<WithReference> && !detail::IsPlain<WithReference>);
+
+TEST(EachTensor, FindsShownReferences) {
+  Tensor one = ones({1});
+  const WithShownReference value{one};
+  EXPECT_EQ(tensors_of(value).size(), 1);
 }
 
 TEST(EachTensor, ReplacesTensors) {

@@ -11,7 +11,9 @@
 #include "autograd/engine.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/composed.h"
 #include "autograd/ops/loss.h"
+#include "autograd/ops/norm.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
@@ -153,30 +155,45 @@ const std::map<std::string, std::function<Tensor(X)>>& operations() {
   return all;
 }
 
-/// The tolerance is the rounding of f32 plus the smallest normal number, below which f32 loses
+/// The tolerance is the rounding of the dtype plus its smallest normal number, below which it loses
 /// digits. `scale` is the size of the terms, if it differs from the size of the result.
-bool is_near(double a, double b, double scale) {
+bool is_near(double a, double b, DType dtype, double scale) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   if (std::isinf(a) || std::isinf(b)) return a == b;
-  return std::abs(a - b) <=
-         tolerance(f32, 4, std::max(scale, std::abs(b))) + std::numeric_limits<float>::min();
+  const double smallest = dtype == f16 ? 0x1p-14 : 0x1p-126;
+  return std::abs(a - b) <= tolerance(dtype, 4, std::max(scale, std::abs(b))) + smallest;
 }
 
-void expect_one_of(const std::string& name, const std::string& name64, const Tensor& actual) {
-  const Tensor expected = goldens()[name];
+void expect_one_of(const Golden& goldens, const std::string& name, const std::string& name64,
+                   const Tensor& actual) {
+  const Tensor expected = goldens[name];
   ASSERT_EQ(actual.shape(), expected.shape()) << name;
   ASSERT_EQ(actual.dtype(), expected.dtype()) << name;
-  if (!goldens().has(name64)) {  // integers must be exact
+  if (!is_floating(actual.dtype())) {  // integers must be exact
     EXPECT_EQ(actual.to_vector<std::int64_t>(), expected.to_vector<std::int64_t>()) << name;
     return;
   }
   const auto got = actual.to_vector<double>(), in_f32 = expected.to_vector<double>(),
-             in_f64 = goldens()[name64].to_vector<double>();
-  const double scale = name.find("softmax") != std::string::npos ? 1 : 0;  // 1 - Σ p
+             in_f64 = goldens.has(name64) ? goldens[name64].to_vector<double>() : in_f32;
+  // 1 - Σ p, and differences of normalised numbers
+  const auto is_of = [&](const char* part) { return name.find(part) != std::string::npos; };
+  const double scale = is_of("softmax") || is_of("_norm.") || is_of("normalize") ? 1 : 0;
   for (std::size_t i = 0; i < got.size(); ++i)
-    EXPECT_TRUE(is_near(got[i], in_f32[i], scale) || is_near(got[i], in_f64[i], scale))
+    EXPECT_TRUE(is_near(got[i], in_f32[i], actual.dtype(), scale) ||
+                is_near(got[i], in_f64[i], actual.dtype(), scale))
         << name << " " << i << " is " << got[i] << ", in PyTorch " << in_f32[i] << ", in f64 "
         << in_f64[i];
+}
+
+/// Compares y and the gradients of its sum with the goldens of `name`.
+void expect_case(const Golden& goldens, const std::string& name, const Tensor& y,
+                 const Tensors& xs) {
+  expect_one_of(goldens, name + ".out", name + ".out64", y.detach());
+  if (!y.requires_grad()) return;
+  const Tensors gradients = grad({y}, xs, {.grad_outputs = {ones_like(y)}, .allow_unused = true});
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    expect_one_of(goldens, concat(name, ".grad", i), concat(name, ".grad64_", i),
+                  gradients[i].defined() ? gradients[i] : zeros_like(xs[i]));
 }
 
 class Extremes : public ::testing::TestWithParam<std::string> {};
@@ -189,13 +206,7 @@ TEST_P(Extremes, AgreeWithPyTorch) {
     if (is_floating(xs.back().dtype())) xs.back().requires_grad_();
   }
   ASSERT_FALSE(xs.empty());
-  const Tensor y = operations().at(name)(xs);
-  expect_one_of(name + ".out", name + ".out64", y.detach());
-  if (!y.requires_grad()) return;
-  const Tensors gradients = grad({y}, xs, {.grad_outputs = {ones_like(y)}});
-  for (std::size_t i = 0; i < xs.size(); ++i)
-    expect_one_of(name + ".grad" + std::to_string(i), name + ".grad64_" + std::to_string(i),
-                  gradients[i]);
+  expect_case(goldens(), name, operations().at(name)(xs), xs);
 }
 
 std::vector<std::string> names() {
@@ -209,6 +220,104 @@ INSTANTIATE_TEST_SUITE_P(Ops, Extremes, ::testing::ValuesIn(names()), [](const a
   std::ranges::replace(name, '.', '_');
   return name;
 });
+
+/// Normalisations of rows of three, weighted as in make_extremes.py.
+const std::map<std::string, Tensor (*)(const Tensor&)>& layers() {
+  static const std::map<std::string, Tensor (*)(const Tensor&)> all = {
+      {"layer_norm", [](const Tensor& x) { return layer_norm(x, {3}); }},
+      {"group_norm", [](const Tensor& x) { return squeeze(group_norm(unsqueeze(x, 2), 1), 2); }},
+      {"instance_norm",
+       [](const Tensor& x) { return squeeze(instance_norm(unsqueeze(x, 1), {}, {}, {}, {}), 1); }},
+      {"batch_norm",
+       [](const Tensor& x) {
+         return transpose(batch_norm(transpose(x, 0, 1), {}, {}, {}, {}), 0, 1);
+       }},
+      {"rms_norm", [](const Tensor& x) { return rms_norm(x, {3}); }},
+      {"local_response_norm",
+       [](const Tensor& x) { return squeeze(local_response_norm(unsqueeze(x, 2), 3), 2); }},
+      {"normalize", [](const Tensor& x) { return normalize(x); }},
+      {"softmax", [](const Tensor& x) { return softmax(x, 1); }},
+      {"log_softmax", [](const Tensor& x) { return log_softmax(x, 1); }},
+  };
+  return all;
+}
+
+const std::map<std::string, Tensor (*)(const Tensor&, const Tensor&)>& losses() {
+  static const std::map<std::string, Tensor (*)(const Tensor&, const Tensor&)> all = {
+      {"mse_loss", [](const Tensor& x, const Tensor& y) { return mse_loss(x, y, each); }},
+      {"l1_loss", [](const Tensor& x, const Tensor& y) { return l1_loss(x, y, each); }},
+      {"smooth_l1_loss",
+       [](const Tensor& x, const Tensor& y) { return smooth_l1_loss(x, y, 1, each); }},
+      {"huber_loss",
+       [](const Tensor& x, const Tensor& y) {
+         return huber_loss(x, y, {.delta = 2, .reduction = each});
+       }},
+      {"bce_with_logits",
+       [](const Tensor& x, const Tensor& y) {
+         return bce_with_logits(x, to(y.detach() > 0, x.dtype()), each);
+       }},
+      {"kl_div", [](const Tensor& x,
+                    const Tensor& y) { return kl_div(x, clamp(abs(y.detach()), 0, 1), each); }},
+      {"kl_div.log",
+       [](const Tensor& x, const Tensor& y) {
+         return kl_div(x, y, each, TargetScale::log_probabilities);
+       }},
+      {"poisson_nll_loss",
+       [](const Tensor& x, const Tensor& y) {
+         return poisson_nll_loss(x, y, {.reduction = each});
+       }},
+      {"soft_margin_loss",
+       [](const Tensor& x, const Tensor& y) { return soft_margin_loss(x, y.detach(), each); }},
+      {"hinge_embedding_loss",
+       [](const Tensor& x, const Tensor& y) {
+         return hinge_embedding_loss(x, sign(y.detach()), {.reduction = each});
+       }},
+      {"margin_ranking_loss",
+       [](const Tensor& x, const Tensor& y) {
+         return margin_ranking_loss(x, y, ones_like(x), {.margin = 1, .reduction = each});
+       }},
+      {"gaussian_nll_loss",
+       [](const Tensor& x, const Tensor& y) {
+         return gaussian_nll_loss(x, y, ones_like(x), {.reduction = each});
+       }},
+      {"cross_entropy",
+       [](const Tensor& x, const Tensor& y) {
+         return cross_entropy(stack({x, y}, 1), zeros({x.size(0)}, {.dtype = i64}).to(x.device()),
+                              {.reduction = each});
+       }},
+  };
+  return all;
+}
+
+class ExtremesInDType : public ::testing::TestWithParam<DType> {
+ protected:
+  static const Golden& golden() {
+    static const Golden file("extreme_layers.txt");
+    return file;
+  }
+  static std::string prefix() { return concat(GetParam(), "."); }
+  static Tensor leaf(const std::string& name) {
+    return golden()[prefix() + name].to(test_device()).requires_grad_();
+  }
+};
+
+TEST_P(ExtremesInDType, Normalisations) {
+  for (const auto& [name, f] : layers()) {
+    const Tensor x = leaf("rows.in0"), weights = tensor<double>({1, -2, 0.5});
+    const Tensor y = f(x) * weights.to(x.dtype()).to(test_device());
+    expect_case(golden(), prefix() + name, y, {x});
+  }
+}
+
+TEST_P(ExtremesInDType, Losses) {
+  for (const auto& [name, f] : losses()) {
+    const Tensor x = leaf("pairs.in0"), y = leaf("pairs.in1");
+    expect_case(golden(), prefix() + name, f(x, y), {x, y});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, ExtremesInDType, ::testing::Values(f32, f16, bf16),
+                         [](const auto& row) { return concat(row.param); });
 
 }  // namespace
 }  // namespace rondo::test

@@ -4,7 +4,9 @@
 #include "autograd/engine.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
 #include "support/errors.h"
 #include "support/support.h"
 
@@ -152,6 +154,14 @@ TEST(Printing, SaysWhereATensorIsOnTheTape) {
   // A line that would be too long is broken at the same place as in PyTorch.
   std::string zeros_text = text(zeros({40}).requires_grad_());
   EXPECT_NE(zeros_text.find("0.],\n       requires_grad=True)"), std::string::npos) << zeros_text;
+}
+
+TEST(Variable, UseOfAnUndefinedTensorNamesTheOp) {
+  const Tensor x = ones({2, 2}), none;
+  EXPECT_ERROR(matmul(x, none), Error, "matmul: use of an undefined tensor");
+  EXPECT_ERROR(sum(none), Error, "sum: use of an undefined tensor");
+  EXPECT_ERROR(cat({x, none}), Error, "cat: use of an undefined tensor");
+  EXPECT_ERROR(none.shape(), Error, "use of an undefined tensor");
 }
 
 }  // namespace

@@ -75,7 +75,9 @@ TEST(RandomSplit, PartsDoNotOverlapAndDependOnTheSeed) {
 }
 
 TEST(RandomSplit, RefusesLengthsThatDoNotAddUp) {
-  EXPECT_ERROR(random_split(numbers(10), {5, 4}), Error, "add up to 9, but the data set has 10");
+  EXPECT_ERROR(random_split(numbers(10), {5, 4}), Error,
+               "random_split: lengths add up to 9; expected 10, the size of the data set, or 1 for "
+               "shares of it");
   EXPECT_ERROR(random_split(numbers(10), {0.5, 0.4}), Error, "add up to 0.9");
   EXPECT_ERROR(random_split(numbers(10), {11, -1}), Error, "a length of -1");
   EXPECT_ERROR(random_split(numbers(10), {5.5, 4.5}), Error, "a length of 5.5 samples");

@@ -102,3 +102,69 @@ integers("integers.floor_divide", torch.floor_divide, [x for x, _ in pairs], [y 
 integers("integers.remainder", torch.remainder, [x for x, _ in pairs], [y for _, y in pairs])
 
 golden.write("extremes.txt", out)
+
+# Normalisations and losses in f32, f16 and bf16: DTYPE.NAME.…, as above, of the inputs DTYPE.rows.in0 or DTYPE.pairs.in0
+# and DTYPE.pairs.in1. What is missing in f64 equals the result in DTYPE.
+out = {}
+LAYERS = {
+    "layer_norm": lambda x: F.layer_norm(x, [3]),
+    "group_norm": lambda x: F.group_norm(x.unsqueeze(2), 1).squeeze(2),
+    "instance_norm": lambda x: F.instance_norm(x.unsqueeze(1)).squeeze(1),
+    "batch_norm": lambda x: F.batch_norm(x.t(), None, None, training=True).t(),
+    "rms_norm": lambda x: F.rms_norm(x, [3]),
+    "local_response_norm": lambda x: F.local_response_norm(x.unsqueeze(2), 3).squeeze(2),
+    "normalize": lambda x: F.normalize(x, dim=1),
+    "softmax": lambda x: x.softmax(1),
+    "log_softmax": lambda x: x.log_softmax(1),
+}
+LOSSES = {
+    "mse_loss": F.mse_loss,
+    "l1_loss": F.l1_loss,
+    "smooth_l1_loss": F.smooth_l1_loss,
+    "huber_loss": lambda x, y, **k: F.huber_loss(x, y, delta=2.0, **k),
+    # Of the targets 0 and 1; PyTorch's is NaN for infinite logits.
+    "bce_with_logits": lambda x, y, **k: F.softplus(torch.where(y > 0, -x, x)),
+    "kl_div": lambda x, y, **k: F.kl_div(x, y.detach().abs().clamp(max=1), **k),
+    "kl_div.log": lambda x, y, **k: F.kl_div(x, y, log_target=True, **k),
+    "poisson_nll_loss": F.poisson_nll_loss,
+    "soft_margin_loss": lambda x, y, **k: F.softplus(-(x * y.detach())),  # PyTorch's overflows
+    "hinge_embedding_loss": lambda x, y, **k: F.hinge_embedding_loss(x, y.detach().sign(), **k),
+    "margin_ranking_loss": lambda x, y, **k: F.margin_ranking_loss(x, y, torch.ones_like(x), margin=1.0, **k),
+    "gaussian_nll_loss": lambda x, y, **k: F.gaussian_nll_loss(x, y, torch.ones_like(x), **k),
+    "cross_entropy": lambda x, y, **k: F.cross_entropy(torch.stack([x, y], 1), torch.zeros(len(x), dtype=torch.long), **k),
+}
+
+
+def layer(name, f, dtype, inputs):
+    try:
+        y, grads = run(f, inputs, dtype)
+    except RuntimeError:  # PyTorch's CPU kernels lack it
+        y = None
+    y64, grads64 = run(f, inputs, torch.float64)
+    y64, grads64 = y64.to(dtype), [g.to(dtype) for g in grads64]
+    if y is None:
+        y, grads = y64, grads64
+    for key, a, b in [("out", y, y64)] + [(f"grad{i}", g, h) for i, (g, h) in enumerate(zip(grads, grads64))]:
+        out[f"{name}.{key}"] = a
+        if not torch.equal(a.nan_to_num(12345.0), b.nan_to_num(12345.0)):
+            out[f"{name}.{key.replace('out', 'out64').replace('grad', 'grad64_')}"] = b
+
+
+weights = [1.0, -2.0, 0.5]
+for dtype in (torch.float32, torch.float16, torch.bfloat16):
+    prefix = golden.NAMES[dtype]
+    large, small = torch.finfo(dtype).max, torch.finfo(dtype).smallest_normal
+    wide = min(large, 1e18)  # in f32, the square of a larger number overflows
+    rows = [[1.0, nan, 3.0], [inf, 1.0, -inf], [inf, inf, 2.0], [-inf, -inf, -inf], [wide, -wide, wide],
+            [wide, wide, 0.0], [wide / 2, 0.0, 1.0], [small, -small, 0.0], [small, 0.0, 0.0], [0.0, 0.0, 0.0],
+            [1e4, 1e4, 1e4], [300.0, -300.0, 0.5], [1e-3, -1e-3, 0.0], [2.0, 2.0, -2.0]]
+    x = out[f"{prefix}.rows.in0"] = torch.tensor(rows, dtype=dtype)
+    for name, f in LAYERS.items():
+        layer(f"{prefix}.{name}", lambda x: f(x) * torch.tensor(weights, dtype=x.dtype), dtype, [x])
+    values = torch.tensor([inf, -inf, nan, 0.0, -2.5, large, -large, small], dtype=dtype)
+    a = out[f"{prefix}.pairs.in0"] = values.repeat_interleave(len(values))
+    b = out[f"{prefix}.pairs.in1"] = values.repeat(len(values))
+    for name, f in LOSSES.items():
+        layer(f"{prefix}.{name}", lambda x, y: f(x, y, reduction="none"), dtype, [a, b])
+
+golden.write("extreme_layers.txt", out)

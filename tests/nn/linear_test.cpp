@@ -35,7 +35,7 @@ TEST(FusedActivation, IsThatOfASubstitute) {
   EXPECT_EQ(owner(x).to_vector<float>(), (once * 2).to_vector<float>());
   EXPECT_FALSE(owner.fc.weight.defined());
   EXPECT_ERROR(owner.fc.weight.sum(), Error,
-               "use of an undefined tensor: it was \"weight\" of the Linear at \"fc\", which "
+               "sum: use of an undefined tensor: it was \"weight\" of the Linear at \"fc\", which "
                "set_submodule has replaced; use the module that was put there");
 }
 

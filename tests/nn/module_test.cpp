@@ -378,6 +378,10 @@ TEST(StateDict, NamesAPrefixThatOneSideHas) {
   EXPECT_ERROR(plain.load_state_dict(state), Error,
                "the keys of the state dict begin with \"module.\", those of the model do not "
                "(DataParallel adds it; its module() has none): rename them first");
+  for (nn::NamedTensor& entry : state) entry.name = "model." + entry.name.substr(7);
+  state.push_back({"optimizer.0.momentum", zeros({3, 2})});
+  EXPECT_ERROR(plain.load_state_dict(state), Error,
+               "the state dict is that of a training checkpoint: io::load_checkpoint reads it");
   nn::Sequential inside{nn::Linear(2, 3)};
   EXPECT_ERROR(inside.load_state_dict(plain.state_dict()), Error,
                "the keys of the model begin with \"0.\", those of the state dict do not: rename "

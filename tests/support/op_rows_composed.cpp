@@ -218,8 +218,7 @@ void composed_pools(Rows& rows) {
       },
       4);
   rows.add("max_unpool2d", {{{1, 2, 2, 2}}}, [](X x) {
-    // The position 5 occurs twice.
-    const Tensor at = tensor<std::int64_t>({0, 5, 5, 15, 3, 2, 8, 11}, {1, 2, 2, 2});
+    const Tensor at = tensor<std::int64_t>({0, 5, 6, 15, 3, 2, 8, 11}, {1, 2, 2, 2});
     return max_unpool2d(x[0], on_device_of(x[0], at), 2);
   });
   rows.add("max_unpool1d", {{{2, 1, 3}}}, [](X x) {

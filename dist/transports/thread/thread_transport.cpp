@@ -4,6 +4,7 @@
 
 #include "dist/transports/thread/thread_transport.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -23,7 +24,7 @@ struct ThreadMessage {
   void* target;        // of a receive; likewise
   std::size_t bytes;
   std::uint64_t id = 0;
-  bool is_abandoned = false;  // a receive whose memory must not be written
+  bool is_abandoned = false;  // its memory must not be used
 };
 
 struct Mailbox {
@@ -79,17 +80,19 @@ class ThreadTransport final : public Transport {
                        " has aborted");
   }
 
-  // An abandoned receive still takes a message. Its sender may not have posted it yet, and would
-  // otherwise wait for a receiver until its deadline.
+  // An abandoned receive still takes its message. The sender may not have posted it yet, and would
+  // otherwise wait for a receiver until its deadline. If the sender has abandoned it, too, then the
+  // next message belongs to the next receive. So abandoned sends stay in the queue.
   void abandon(Request& request) noexcept override {
     if (request.id == 0) return;
     std::lock_guard lock(mailbox_->mutex);
     auto key = mailbox_->pending.find(request.id);
     if (key != mailbox_->pending.end()) {
       auto& [sends, receives] = mailbox_->queues[key->second];
-      std::erase_if(sends, [&](const ThreadMessage& m) { return m.id == request.id; });
-      for (ThreadMessage& m : receives) m.is_abandoned |= m.id == request.id;
-      mailbox_->pending.erase(key);
+      for (auto* messages : {&sends, &receives})
+        for (ThreadMessage& m : *messages) m.is_abandoned |= m.id == request.id;
+      match(key->second);
+      mailbox_->pending.erase(request.id);
     }
     request.id = 0;
   }
@@ -110,12 +113,21 @@ class ThreadTransport final : public Transport {
     auto& [sends, receives] = mailbox_->queues[key];
     (message.is_send ? sends : receives).push_back(message);
     mailbox_->pending[message.id] = key;
-    while (!sends.empty() && !receives.empty()) {
-      deliver(key, sends.front(), receives.front());
-      sends.pop_front();
+    match(key);
+    return {message.id};
+  }
+
+  void match(Mailbox::Key key) {
+    auto& [sends, receives] = mailbox_->queues[key];
+    while (!receives.empty()) {
+      auto sent = sends.begin();
+      if (!receives.front().is_abandoned)
+        sent = std::ranges::find(sends, false, &ThreadMessage::is_abandoned);
+      if (sent == sends.end()) return;
+      deliver(key, *sent, receives.front());
+      sends.erase(sends.begin(), sent + 1);
       receives.pop_front();
     }
-    return {message.id};
   }
 
   void deliver(Mailbox::Key key, const ThreadMessage& sent, const ThreadMessage& wanted) {

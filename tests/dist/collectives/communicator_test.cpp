@@ -329,6 +329,22 @@ TEST(Communicator, AnAbandonedReceiveTakesItsMessage) {
   EXPECT_EQ(received, 2);
 }
 
+TEST(Communicator, AMessageThatBothSidesAbandonTakesNoOther) {
+  const auto ranks = thread_transports(2);
+  const int lost = 1, sent = 2;
+  int abandoned = 0, received = 0;
+  Request first_send = ranks[1]->send(0, 7, &lost, sizeof lost);
+  ranks[1]->abandon(first_send);
+  Request first = ranks[0]->recv(1, 7, &abandoned, sizeof abandoned);
+  ranks[0]->abandon(first);
+  Request second = ranks[0]->recv(1, 7, &received, sizeof received);
+  Request send = ranks[1]->send(0, 7, &sent, sizeof sent);
+  EXPECT_TRUE(ranks[1]->test(send));
+  EXPECT_TRUE(ranks[0]->test(second));
+  EXPECT_EQ(abandoned, 0);
+  EXPECT_EQ(received, 2);
+}
+
 TEST(Communicator, MessagesOfOneTagKeepTheirOrder) {
   on_ranks(2, [](auto comm) {
     std::vector<Tensor> x;

@@ -262,6 +262,17 @@ TEST(Averager, NoticesThatAParameterWasReplaced) {
   }
 }
 
+TEST(Averager, NoticesThatABufferWasReplaced) {
+  on_ranks(2, [](std::shared_ptr<Communicator> comm) {
+    nn::BatchNorm1d model(3);
+    ParameterAverager averager(model, comm);
+    model(ones({2, 3}));  // written in place
+    averager.step();
+    model.running_mean = zeros({3});
+    EXPECT_ERROR(averager.step(), CommError, "running_mean has been added or replaced since");
+  });
+}
+
 TEST(Averager, RanksAgreeOnTheOptions) {
   const std::string sentence = test::failure_of([] {
     on_ranks(2, [](std::shared_ptr<Communicator> comm) {

@@ -288,7 +288,7 @@ TEST(Ddp, NoticesThatAParameterWasFrozenUnfrozenOrReplaced) {
       return test::message_of<CommError>([&] { step(ddp); });
     };
     const std::string why =
-        " since DistributedDataParallel was made, and it only knows the parameters of that moment; "
+        " since DistributedDataParallel was made, and it only knows the tensors of that moment; "
         "make a new one after such a change";
     {
       DistributedDataParallel ddp(model, comm);
