@@ -100,7 +100,7 @@ Mask mask_for(const Tensor& q, const Tensor& k, const AttentionOptions& options)
 
 AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const AttentionOptions& options) {
-  const RecordOp op("scaled_dot_product_attention");
+  const OpRange op("scaled_dot_product_attention");
   if (const Casts cast{AutocastOp::scaled_dot_product_attention, q}) {
     AttentionOptions lower = options;
     lower.attn_mask = cast(options.attn_mask);
@@ -147,7 +147,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 }
 
 Tensor rotary_embedding(const Tensor& x, RotaryOptions options) {
-  const RecordOp op("rotary_embedding");
+  const OpRange op("rotary_embedding");
   require<ShapeError>(x.dim() >= 2 && x.size(-1) % 2 == 0, "rotary_embedding: x ", x.shape(),
                       " is not (..., L, E) with an even E");
   require<DTypeError>(is_floating(x.dtype()), "rotary_embedding: x is of ", x.dtype(),
