@@ -1,6 +1,6 @@
 #pragma once
 // AccumulateGrad: the node at the end of the tape for a leaf. It adds gradients into leaf.grad. See
-// Note [Gradients live in buckets] in variable.h.
+// Note [Gradients live in buckets] in autograd_meta.h.
 
 #include <memory>
 #include <string>

@@ -73,7 +73,7 @@ class CheckpointedPart : public std::enable_shared_from_this<CheckpointedPart> {
     if (!entry.dropped) entry.kept = {x.alias(), x.version()};
   }
 
-  CheckpointSlot::Kept restore(std::size_t i) {
+  CheckpointEntry::Kept restore(std::size_t i) {
     if (!entries_[i].kept) run_again();
     return *entries_[i].kept;
   }
@@ -88,7 +88,7 @@ class CheckpointedPart : public std::enable_shared_from_this<CheckpointedPart> {
     Dims shape;
     std::uint64_t version;
     bool dropped = false;
-    std::optional<CheckpointSlot::Kept> kept = {};
+    std::optional<CheckpointEntry::Kept> kept = {};
   };
 
   void run_again() {
@@ -133,21 +133,21 @@ class CheckpointedPart : public std::enable_shared_from_this<CheckpointedPart> {
   std::size_t next_ = 0;        // the next entry in the second run
 };
 
-CheckpointSlot CheckpointSlot::save(const Tensor& x) {
-  CheckpointSlot slot;
-  if (running.part == nullptr) return slot;
+CheckpointEntry CheckpointEntry::save(const Tensor& x) {
+  CheckpointEntry entry;
+  if (running.part == nullptr) return entry;
   if (running.again) {
     running.part->keep(x);
-    return slot;  // belongs to a tape that is discarded
+    return entry;  // belongs to a tape that is discarded
   }
-  slot.part_ = running.part->shared_from_this();
-  slot.index_ = running.part->count(x);
-  return slot;
+  entry.part_ = running.part->shared_from_this();
+  entry.index_ = running.part->count(x);
+  return entry;
 }
 
-CheckpointSlot::Kept CheckpointSlot::restore() const { return part_->restore(index_); }
+CheckpointEntry::Kept CheckpointEntry::restore() const { return part_->restore(index_); }
 
-void CheckpointSlot::drop() {
+void CheckpointEntry::drop() {
   if (part_) part_->drop(index_);
   part_.reset();
 }

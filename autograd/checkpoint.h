@@ -59,14 +59,14 @@ auto checkpoint(F&& f, const Args&... args) {
   std::tuple<Args...> others(args...);
   const Tensors inputs = tensors_of(others);
   put_tensors(others, Tensors(inputs.size()));
-  using Held = std::conditional_t<std::is_polymorphic_v<Function>, Function&, Function>;
+  using Stored = std::conditional_t<std::is_polymorphic_v<Function>, Function&, Function>;
   const auto result = std::make_shared<std::optional<Result>>();
   checkpoint(std::function<Tensors(const Tensors&)>(
-                 [held = std::tuple<Held>(std::forward<F>(f)), others,
+                 [stored = std::tuple<Stored>(std::forward<F>(f)), others,
                   first = std::weak_ptr(result)](const Tensors& tensors) mutable {
                    std::tuple<Args...> now = others;
                    put_tensors(now, tensors);
-                   Result found = std::apply(std::get<0>(held), now);
+                   Result found = std::apply(std::get<0>(stored), now);
                    Tensors outputs = tensors_of(found);
                    if (const auto place = first.lock()) place->emplace(std::move(found));
                    return outputs;
@@ -82,11 +82,11 @@ bool is_recomputing();
 class CheckpointedPart;
 
 /// The number of a SavedTensor in the checkpoint that it was saved in.
-class CheckpointSlot {
+class CheckpointEntry {
  public:
-  CheckpointSlot() = default;
+  CheckpointEntry() = default;
   /// If a checkpoint runs on this thread, numbers x; in a second run also keeps x.
-  static CheckpointSlot save(const Tensor& x);
+  static CheckpointEntry save(const Tensor& x);
   explicit operator bool() const { return part_ != nullptr; }
 
   struct Kept {

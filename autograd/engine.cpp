@@ -27,7 +27,7 @@ bool has_nan(const Tensor& x) {
   Tensor flags = Tensor::empty(x.shape(), {.dtype = boolean, .device = x.device()});
   Tensor any = Tensor::empty(Dims::filled(x.dim(), 1), flags.options());
   backend(x).unary(UnaryOp::isnan, x, flags);
-  backend(x).reduce(FoldOp::any, flags, any);
+  backend(x).reduce(ReductionOp::any, flags, any);
   return x.numel() > 0 && any.item<bool>();
 }
 

@@ -10,7 +10,7 @@ SavedTensor::SavedTensor(const Tensor& x) : was_defined_(x.defined()) {
   // become the node that saves it, which would be a cycle. That cannot happen to a leaf.
   const bool is_leaf = x.impl().autograd && x.impl().autograd->requires_grad;
   save(is_leaf ? x : x.alias());
-  if (slot_ || !is_leaf) edge_ = gradient_edge(x);
+  if (entry_ || !is_leaf) edge_ = gradient_edge(x);
 }
 
 SavedTensor::SavedTensor(const Tensor& y, OutputTag, int index)
@@ -19,8 +19,8 @@ SavedTensor::SavedTensor(const Tensor& y, OutputTag, int index)
 }
 
 void SavedTensor::save(const Tensor& x) {
-  slot_ = CheckpointSlot::save(x);
-  if (slot_) return;
+  entry_ = CheckpointEntry::save(x);
+  if (entry_) return;
   tensor_ = x;
   version_ = x.version();
 }
@@ -28,10 +28,10 @@ void SavedTensor::save(const Tensor& x) {
 Tensor SavedTensor::elements(const char* owner) const {
   if (!was_defined_) return {};
   require<AutogradError>(
-      tensor_.defined() || slot_, "backward of ", owner,
+      tensor_.defined() || entry_, "backward of ", owner,
       ": its saved tensors were freed by an earlier backward; pass retain_graph");
-  const CheckpointSlot::Kept kept =
-      slot_ ? slot_.restore() : CheckpointSlot::Kept{tensor_, version_};
+  const CheckpointEntry::Kept kept =
+      entry_ ? entry_.restore() : CheckpointEntry::Kept{tensor_, version_};
   require<AutogradError>(kept.tensor.version() == kept.version, "backward of ", owner,
                          ": a saved tensor of shape ", kept.tensor.shape(),
                          " was modified in place (it is at version ", kept.tensor.version(),

@@ -38,7 +38,7 @@ class SavedTensor {
   Tensor elements(const char* owner) const;
   void reset() {
     tensor_ = {};
-    slot_.drop();
+    entry_.drop();
   }
 
  private:
@@ -46,8 +46,8 @@ class SavedTensor {
 
   Tensor tensor_;
   std::uint64_t version_ = 0;
-  CheckpointSlot slot_;  // instead of tensor_ and version_, if a checkpoint will recompute it
-  Edge edge_;            // its place on the tape, unless tensor_ is a leaf, which has it
+  CheckpointEntry entry_;  // instead of tensor_ and version_, if a checkpoint will recompute it
+  Edge edge_;              // its place on the tape, unless tensor_ is a leaf, which has it
   bool was_defined_ = false;
   bool is_output_ = false;
   int index_ = 0;

@@ -72,15 +72,15 @@ class Report {
     row("relu_backward" + suffix, 3, [&] { gpu.binary(BinaryOp::relu_backward, x, y, z); });
     row("fill" + suffix, 1, [&] { gpu.fill(z, 1.5); });
     const Tensor sum = Tensor::empty({1}, {.dtype = dtype, .device = device_});
-    row("sum" + suffix, 1, [&] { gpu.reduce(FoldOp::sum, x, sum); });
+    row("sum" + suffix, 1, [&] { gpu.reduce(ReductionOp::sum, x, sum); });
     // Activations of a Transformer.
     const std::int64_t width = 1024;
     const Tensor rows = x.reshape({n / width, width}), grads = y.reshape(rows.shape()),
                  to = z.reshape(rows.shape());
     const Tensor of_rows = Tensor::empty({n / width, 1}, {.dtype = dtype, .device = device_}),
                  of_columns = Tensor::empty({1, width}, {.dtype = dtype, .device = device_});
-    row("sum_of_rows" + suffix, 1, [&] { gpu.reduce(FoldOp::sum, rows, of_rows); });
-    row("sum_of_columns" + suffix, 1, [&] { gpu.reduce(FoldOp::sum, rows, of_columns); });
+    row("sum_of_rows" + suffix, 1, [&] { gpu.reduce(ReductionOp::sum, rows, of_rows); });
+    row("sum_of_columns" + suffix, 1, [&] { gpu.reduce(ReductionOp::sum, rows, of_columns); });
     row("softmax" + suffix, 2, [&] { gpu.softmax(false, rows, 1, to); });
     row("softmax_backward" + suffix, 3, [&] { gpu.softmax_backward(false, grads, rows, 1, to); });
     row("transpose" + suffix, 2, [&] {

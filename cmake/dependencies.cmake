@@ -49,6 +49,25 @@ foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_LAPACK RONDO_FFT RONDO_HD
   endif()
 endforeach()
 
+# rondo_optional(NAME needs what debian-package [summary...]): sets rondo_has_<name>. It is ON if RONDO_<NAME> is not OFF and
+# all variables of the list `needs` are true.
+function(rondo_optional name needs what debian)
+  set(found ON)
+  foreach(need RONDO_${name} ${needs})
+    if(NOT ${need})
+      set(found OFF)
+    endif()
+  endforeach()
+  if(found)
+    set_property(GLOBAL APPEND PROPERTY rondo_found ${ARGN})
+  elseif(RONDO_${name} STREQUAL "ON")
+    message(FATAL_ERROR "RONDO_${name}=ON, but ${what} was not found. On Debian and Ubuntu: apt-get install ${debian} "
+                        "(scripts/setup.sh installs all missing packages)")
+  endif()
+  string(TOLOWER rondo_has_${name} has)
+  set(${has} ${found} PARENT_SCOPE)
+endfunction()
+
 # CUDA: the compiler and the static runtime; the libraries are loaded when they are first used.
 set(rondo_has_cuda OFF)
 if(NOT RONDO_CUDA STREQUAL "OFF")
@@ -98,99 +117,55 @@ if(RONDO_NCCL STREQUAL "ON" AND NOT rondo_has_nccl)
 endif()
 
 # LAPACK: its C interface, which brings the Fortran library.
-set(rondo_has_lapack OFF)
-if(NOT RONDO_LAPACK STREQUAL "OFF")
+if(RONDO_LAPACK)
   find_path(RONDO_LAPACKE_INCLUDE_DIR lapacke.h PATH_SUFFIXES lapacke openblas)
   find_library(RONDO_LAPACKE_LIBRARY lapacke)
   mark_as_advanced(RONDO_LAPACKE_INCLUDE_DIR RONDO_LAPACKE_LIBRARY)
-  if(RONDO_LAPACKE_INCLUDE_DIR AND RONDO_LAPACKE_LIBRARY)
-    set(rondo_has_lapack ON)
-    set_property(GLOBAL APPEND PROPERTY rondo_found "LAPACKE")
-  elseif(RONDO_LAPACK STREQUAL "ON")
-    message(FATAL_ERROR "RONDO_LAPACK=ON, but LAPACKE was not found. On Debian and Ubuntu: apt-get install liblapacke-dev "
-                        "(scripts/setup.sh installs all missing packages)")
-  endif()
 endif()
+rondo_optional(LAPACK "RONDO_LAPACKE_INCLUDE_DIR;RONDO_LAPACKE_LIBRARY" LAPACKE liblapacke-dev LAPACKE)
 
 # HDF5: its C interface, without MPI.
-set(rondo_has_hdf5 OFF)
-if(NOT RONDO_HDF5 STREQUAL "OFF")
+if(RONDO_HDF5)
   find_path(RONDO_HDF5_INCLUDE_DIR hdf5.h PATH_SUFFIXES hdf5/serial)
   find_library(RONDO_HDF5_LIBRARY NAMES hdf5_serial hdf5)
   mark_as_advanced(RONDO_HDF5_INCLUDE_DIR RONDO_HDF5_LIBRARY)
-  if(RONDO_HDF5_INCLUDE_DIR AND RONDO_HDF5_LIBRARY)
-    set(rondo_has_hdf5 ON)
-    set_property(GLOBAL APPEND PROPERTY rondo_found "HDF5")
-  elseif(RONDO_HDF5 STREQUAL "ON")
-    message(FATAL_ERROR "RONDO_HDF5=ON, but libhdf5 was not found. On Debian and Ubuntu: apt-get install libhdf5-dev "
-                        "(scripts/setup.sh installs all missing packages)")
-  endif()
 endif()
+rondo_optional(HDF5 "RONDO_HDF5_INCLUDE_DIR;RONDO_HDF5_LIBRARY" libhdf5 libhdf5-dev HDF5)
 
 # KISS FFT: its header of templates, which no library belongs to.
-set(rondo_has_fft OFF)
-if(NOT RONDO_FFT STREQUAL "OFF")
+if(RONDO_FFT)
   find_path(RONDO_KISSFFT_INCLUDE_DIR kissfft.hh PATH_SUFFIXES kissfft)
   mark_as_advanced(RONDO_KISSFFT_INCLUDE_DIR)
-  if(RONDO_KISSFFT_INCLUDE_DIR)
-    set(rondo_has_fft ON)
-    set_property(GLOBAL APPEND PROPERTY rondo_found "KISS FFT")
-  elseif(RONDO_FFT STREQUAL "ON")
-    message(FATAL_ERROR "RONDO_FFT=ON, but KISS FFT (kissfft.hh) was not found. On Debian and Ubuntu: apt-get install "
-                        "libkissfft-dev (scripts/setup.sh installs all missing packages)")
-  endif()
 endif()
+rondo_optional(FFT RONDO_KISSFFT_INCLUDE_DIR "KISS FFT (kissfft.hh)" libkissfft-dev "KISS FFT")
 
 # Images: both decoders or none, so that a folder of images is either readable or not.
-set(rondo_has_images OFF)
-if(NOT RONDO_IMAGES STREQUAL "OFF")
+if(RONDO_IMAGES)
   find_package(JPEG QUIET)
   find_package(PNG QUIET)
-  if(JPEG_FOUND AND PNG_FOUND)
-    set(rondo_has_images ON)
-    set_property(GLOBAL APPEND PROPERTY rondo_found "JPEG ${JPEG_VERSION}" "PNG ${PNG_VERSION_STRING}")
-  elseif(RONDO_IMAGES STREQUAL "ON")
-    message(FATAL_ERROR "RONDO_IMAGES=ON, but libjpeg or libpng was not found. On Debian and Ubuntu: apt-get install "
-                        "libjpeg-dev libpng-dev (scripts/setup.sh installs all missing packages)")
-  endif()
 endif()
+rondo_optional(IMAGES "JPEG_FOUND;PNG_FOUND" "libjpeg or libpng" "libjpeg-dev libpng-dev"
+               "JPEG ${JPEG_VERSION}" "PNG ${PNG_VERSION_STRING}")
 
 # ICU: properties of characters, and regular expressions, for tokenizers.
-set(rondo_has_icu OFF)
-if(NOT RONDO_ICU STREQUAL "OFF")
+if(RONDO_ICU)
   find_package(ICU QUIET COMPONENTS uc i18n)
-  if(ICU_FOUND)
-    set(rondo_has_icu ON)
-    set_property(GLOBAL APPEND PROPERTY rondo_found "ICU ${ICU_VERSION}")
-  elseif(RONDO_ICU STREQUAL "ON")
-    message(FATAL_ERROR "RONDO_ICU=ON, but ICU was not found. On Debian and Ubuntu: apt-get install libicu-dev "
-                        "(scripts/setup.sh installs all missing packages)")
-  endif()
 endif()
+rondo_optional(ICU ICU_FOUND ICU libicu-dev "ICU ${ICU_VERSION}")
 
 # rondo uses only MPI's C interface. CMake looks for MPI as C++, so that projects need not enable C.
-set(rondo_has_mpi OFF)
-if(NOT RONDO_MPI STREQUAL "OFF")
+if(RONDO_MPI)
   set(MPI_CXX_SKIP_MPICXX TRUE)
   find_package(MPI QUIET COMPONENTS CXX)
-  if(MPI_CXX_FOUND)
-    set(rondo_has_mpi ON)
-    set_property(GLOBAL APPEND PROPERTY rondo_found "MPI ${MPI_CXX_VERSION}")
-  elseif(RONDO_MPI STREQUAL "ON")
-    message(FATAL_ERROR "RONDO_MPI=ON, but no MPI was found. On Debian and Ubuntu: apt-get install "
-                        "libopenmpi-dev openmpi-bin (scripts/setup.sh installs all missing packages)")
-  endif()
 endif()
+rondo_optional(MPI MPI_CXX_FOUND MPI "libopenmpi-dev openmpi-bin" "MPI ${MPI_CXX_VERSION}")
 
 # Protocol buffers: TensorBoard's event files, ONNX.
-set(rondo_has_protobuf OFF)
-if(NOT RONDO_PROTOBUF STREQUAL "OFF")
+set(protobuf_is_usable OFF)
+if(RONDO_PROTOBUF)
   find_package(Protobuf QUIET)
   if(Protobuf_FOUND AND TARGET protobuf::protoc AND TARGET protobuf::libprotobuf-lite)
-    set(rondo_has_protobuf ON)
-    set_property(GLOBAL APPEND PROPERTY rondo_found "protobuf ${Protobuf_VERSION}")
-  elseif(RONDO_PROTOBUF STREQUAL "ON")
-    message(FATAL_ERROR "RONDO_PROTOBUF=ON, but protobuf was not found. On Debian and Ubuntu: apt-get install "
-                        "libprotobuf-dev protobuf-compiler (scripts/setup.sh installs all missing packages)")
+    set(protobuf_is_usable ON)
   endif()
 endif()
+rondo_optional(PROTOBUF protobuf_is_usable protobuf "libprotobuf-dev protobuf-compiler" "protobuf ${Protobuf_VERSION}")

@@ -32,7 +32,7 @@
 namespace rondo::data {
 
 /// Called while bytes arrive, with the file, the bytes so far, and the total (0 while unknown).
-using Progress =
+using DownloadProgress =
     std::function<void(const std::string& file, std::int64_t received, std::int64_t total)>;
 
 struct DownloadOptions {
@@ -40,7 +40,7 @@ struct DownloadOptions {
   std::filesystem::path data_dir = {};
   /// false: throw if the set is not on this machine.
   bool allow_download = true;
-  Progress progress = {};
+  DownloadProgress progress = {};
   /// Seconds to wait for a connection to the server.
   std::int64_t connect_timeout = 10;
   /// A download fails if fewer bytes per second than this arrive for `patience` seconds.

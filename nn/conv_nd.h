@@ -115,8 +115,8 @@ struct ConvNd : Module {
   }
 };
 
-/// The base of the transposed convolutions.
-template <class Size, class Options>
+/// The base of the transposed convolutions. `op` is conv_transpose1d, 2d or 3d.
+template <class Size, class Options, auto op>
 struct ConvTransposeNd : ConvNd<Size, Options> {
   Tensor forward(const Tensor& x) override { return run(x, this->options.output_padding); }
   using Module::operator();
@@ -137,7 +137,14 @@ struct ConvTransposeNd : ConvNd<Size, Options> {
   using ConvNd<Size, Options>::ConvNd;
 
  private:
-  virtual Tensor run(const Tensor& x, Size output_padding) const = 0;
+  Tensor run(const Tensor& x, Size output_padding) const {
+    return op(this->padded(x), this->weight, this->bias,
+              {.stride = this->options.stride,
+               .padding = this->options.padding,
+               .output_padding = output_padding,
+               .groups = this->options.groups,
+               .dilation = this->options.dilation});
+  }
 };
 
 }  // namespace rondo::nn

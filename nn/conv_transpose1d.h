@@ -18,20 +18,10 @@ struct ConvTranspose1dOptions {
 /// U(-1/sqrt(f), 1/sqrt(f)) with f = out / groups * kernel size, which is the fan_in that PyTorch
 /// uses here. Throws ShapeError if groups does not divide the channels, and for inputs of other
 /// shapes. Agrees with torch.nn.ConvTranspose1d.
-struct ConvTranspose1d : ConvTransposeNd<std::int64_t, ConvTranspose1dOptions> {
+struct ConvTranspose1d : ConvTransposeNd<std::int64_t, ConvTranspose1dOptions, conv_transpose1d> {
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
                   ConvTranspose1dOptions options = {})
       : ConvTransposeNd("ConvTranspose1d", in_channels, out_channels, kernel_size, options) {}
-
- private:
-  Tensor run(const Tensor& x, std::int64_t output_padding) const override {
-    return conv_transpose1d(padded(x), weight, bias,
-                            {.stride = options.stride,
-                             .padding = options.padding,
-                             .output_padding = output_padding,
-                             .groups = options.groups,
-                             .dilation = options.dilation});
-  }
 };
 
 }  // namespace rondo::nn

@@ -19,20 +19,10 @@ struct ConvTranspose2dOptions {
 /// U(-1/sqrt(f), 1/sqrt(f)) with f = out / groups * kernel size, which is the fan_in that PyTorch
 /// uses here. Throws ShapeError if groups does not divide the channels, and for inputs of other
 /// shapes. Agrees with torch.nn.ConvTranspose2d.
-struct ConvTranspose2d : ConvTransposeNd<Pair, ConvTranspose2dOptions> {
+struct ConvTranspose2d : ConvTransposeNd<Pair, ConvTranspose2dOptions, conv_transpose2d> {
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_size,
                   ConvTranspose2dOptions options = {})
       : ConvTransposeNd("ConvTranspose2d", in_channels, out_channels, kernel_size, options) {}
-
- private:
-  Tensor run(const Tensor& x, Pair output_padding) const override {
-    return conv_transpose2d(padded(x), weight, bias,
-                            {.stride = options.stride,
-                             .padding = options.padding,
-                             .output_padding = output_padding,
-                             .groups = options.groups,
-                             .dilation = options.dilation});
-  }
 };
 
 }  // namespace rondo::nn

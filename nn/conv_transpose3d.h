@@ -19,20 +19,10 @@ struct ConvTranspose3dOptions {
 /// from U(-1/sqrt(f), 1/sqrt(f)) with f = out / groups * kernel size, which is the fan_in that
 /// PyTorch uses here. Throws ShapeError if groups does not divide the channels, and for inputs of
 /// other shapes. Agrees with torch.nn.ConvTranspose3d.
-struct ConvTranspose3d : ConvTransposeNd<Triple, ConvTranspose3dOptions> {
+struct ConvTranspose3d : ConvTransposeNd<Triple, ConvTranspose3dOptions, conv_transpose3d> {
   ConvTranspose3d(std::int64_t in_channels, std::int64_t out_channels, Triple kernel_size,
                   ConvTranspose3dOptions options = {})
       : ConvTransposeNd("ConvTranspose3d", in_channels, out_channels, kernel_size, options) {}
-
- private:
-  Tensor run(const Tensor& x, Triple output_padding) const override {
-    return conv_transpose3d(padded(x), weight, bias,
-                            {.stride = options.stride,
-                             .padding = options.padding,
-                             .output_padding = output_padding,
-                             .groups = options.groups,
-                             .dilation = options.dilation});
-  }
 };
 
 }  // namespace rondo::nn

@@ -1,5 +1,5 @@
-// All functions of Module are built on `visit`: Members collects what one module shows, `walk`
-// visits a tree of modules, and each function below is one walk.
+// All functions of Module are built on `visit`: each function below is one walk (walk.h) through a
+// tree of modules. Copies of modules: clone.cpp.
 
 #include "nn/module.h"
 
@@ -8,82 +8,19 @@
 #include <unordered_set>
 
 #include "autograd/checkpoint.h"
-#include "nn/shown.h"
+#include "nn/walk.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/printable.h"
 
 namespace rondo::nn {
 
+using detail::join;
+using detail::Members;
+using detail::Named;
+using detail::walk;
+
 namespace {
-
-template <class T>
-using Named = std::vector<std::pair<std::string, T*>>;
-
-/// What one module shows, sorted by kind: state dicts list a module's own parameters, then its
-/// buffers, then its children, in any order of the calls in `visit`.
-struct Members final : Visitor {
-  explicit Members(Module& module) { module.visit(*this); }
-
-  void parameter(std::string_view name, Tensor& tensor) override {
-    claim(name);
-    if (!tensor.defined()) return;
-    detail::show_parameter(tensor);
-    parameters.emplace_back(name, &tensor);
-  }
-  void buffer(std::string_view name, Tensor& tensor) override {
-    claim(name);
-    if (!tensor.defined()) return;
-    detail::show_buffer(tensor);
-    buffers.emplace_back(name, &tensor);
-  }
-  void child(std::string_view name, Module& module) override {
-    claim(name);
-    detail::Running::set_part(module.self());
-    auto* any = dynamic_cast<AnyModule*>(&module);
-    if (any == nullptr || any->has_value()) children.emplace_back(name, &module.self());
-  }
-
-  Named<Tensor> parameters, buffers;
-  Named<Module> children;
-
- private:
-  /// Two members with the same name would overwrite each other in a state dict. So would a member
-  /// "a.weight" and the weight of a child "a".
-  void claim(std::string_view name) {
-    require(!name.empty() && name.find('.') == name.npos, "visit: \"", name,
-            "\" is not a valid name for a member: it must not be empty or contain a dot");
-    require(names_.emplace(name).second, "visit: two members of this module are called \"", name,
-            "\"");
-  }
-
-  std::unordered_set<std::string> names_;
-};
-
-std::string join(const std::string& path, const std::string& name) {
-  return path.empty() ? name : path + "." + name;
-}
-
-/// The modules from the root of a walk down to the current one.
-struct Ancestry {
-  const Module& module;
-  const Ancestry* above;
-  bool contains(const Module& other) const {
-    return &module == &other || (above != nullptr && above->contains(other));
-  }
-};
-
-/// Calls f(path, module, members) for the module and all modules below it, parents first.
-template <class F>
-void walk(Module& module, const F& f, const std::string& path = "",
-          const Ancestry* above = nullptr) {
-  require(above == nullptr || !above->contains(module), "visit: the module \"", path,
-          "\" contains itself");
-  const Ancestry here{module, above};
-  Members members(module);
-  f(path, module, members);
-  for (auto& [name, child] : members.children) walk(*child, f, join(path, name), &here);
-}
 
 /// Appends the tensors that were not seen before.
 void append_new(std::vector<NamedTensor>& out, std::unordered_set<const TensorImpl*>& seen,
@@ -400,105 +337,5 @@ Module& AnyModule::get() const {
   require(has_value(), "AnyModule: it is empty; assign a module first");
   return held_.get()->self();
 }
-
-namespace detail {
-
-OwnedModule::OwnedModule(const OwnedModule& other)
-    : module_(other.module_ ? other.copy_(*other.module_) : nullptr), copy_(other.copy_) {}
-OwnedModule& OwnedModule::operator=(OwnedModule other) noexcept {
-  std::swap(module_, other.module_);
-  std::swap(copy_, other.copy_);
-  return *this;
-}
-OwnedModule::~OwnedModule() = default;
-
-namespace {
-
-/// Replaces each child that a shared_ptr holds by a copy. If several pointers hold one child, they
-/// share one copy.
-struct OwnChildren final : Visitor {
-  explicit OwnChildren(Module& module) { module.visit(*this); }
-  void parameter(std::string_view, Tensor&) override {}
-  void buffer(std::string_view, Tensor&) override {}
-  void child(std::string_view, Module& module) override {
-    if (seen_.insert(&module.self()).second) module.self().visit(*this);
-  }
-  std::shared_ptr<Module> instead_of(std::string_view name, Module& module, Copy copy) override {
-    if (own_.contains(&module)) return nullptr;
-    std::shared_ptr<Module>& made = copies_[&module];
-    if (made == nullptr) made = copy(module);
-    require(made != nullptr, "copy of a model: \"", name, "\" is a ", type_name(module),
-            ", which a shared_ptr to another type holds, so it cannot be copied; hold it as "
-            "nn::AnyModule or by a shared_ptr to its own type");
-    own_.insert(made.get());
-    return made;
-  }
-
- private:
-  std::unordered_map<const Module*, std::shared_ptr<Module>> copies_;
-  std::unordered_set<const Module*> own_, seen_;
-};
-
-/// The modules and tensors that a module and all modules below it show. If `others` is given,
-/// throws if one of them is also in `others`.
-struct Places final : Visitor {
-  explicit Places(Module& module, const Places* others = nullptr) : others_(others) {
-    module.visit(*this);
-  }
-  void parameter(std::string_view name, Tensor& tensor) override { add(name, &tensor, "tensor"); }
-  void buffer(std::string_view name, Tensor& tensor) override { add(name, &tensor, "tensor"); }
-  void child(std::string_view name, Module& module) override {
-    if (!add(name, &module, "module")) return;
-    module.self().visit(*this);
-  }
-
- private:
-  bool add(std::string_view name, const void* place, const char* what) {
-    require(others_ == nullptr || !others_->seen_.contains(place), "copy of a model: the ", what,
-            " \"", name,
-            "\" is behind a pointer or a reference, which a copy shares with the original; hold it "
-            "by value, or a module by a shared_ptr that visit shows itself: v.child(\"",
-            name, "\", pointer)");
-    return seen_.insert(place).second;
-  }
-
-  const Places* others_;
-  std::unordered_set<const void*> seen_;
-};
-
-}  // namespace
-
-void require_whole(const Module& module, const std::type_info& M) {
-  require(typeid(module) == M, "copy of a ", type_name(module), " as a ", type_name(M),
-          ": the copy would lose what the derived class adds; copy it where its own type is known");
-}
-
-void separate(const Module& original, Module& copy) {
-  const OwnChildren separated(copy.self());
-  const Places originals(const_cast<Module&>(original).self());
-  const Places copies(copy.self(), &originals);
-}
-
-void unshare(const Module& original, Module& module) {
-  separate(original, module);
-  NoGradGuard no_grad;
-  std::unordered_map<const TensorImpl*, Tensor> copies;
-  std::vector<Tensor> originals;  // kept alive, so that no address is reused
-  walk(module.self(), [&](const std::string&, Module&, Members& members) {
-    for (auto* tensors : {&members.parameters, &members.buffers}) {
-      for (auto& [name, tensor] : *tensors) {
-        originals.push_back(*tensor);
-        Tensor& copy = copies[&tensor->impl()];
-        if (!copy.defined()) {
-          copy = tensor->detach().clone();
-          if (is_floating(copy.dtype())) copy.requires_grad_(tensor->requires_grad());
-        }
-        *tensor = copy;
-      }
-    }
-  });
-}
-
-}  // namespace detail
 
 }  // namespace rondo::nn

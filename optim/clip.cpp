@@ -33,7 +33,7 @@ void reduce_into(const Tensor& g, double norm_type, const Tensor& y) {
   Tensor x = as(y.dtype(), g);
   Tensor out = y.as_view(Dims::filled(x.dim(), 1), Dims::filled(x.dim(), 1), y.storage_offset());
   if (norm_type == 2) {
-    b.reduce(FoldOp::sum_squares, x, out);
+    b.reduce(ReductionOp::sum_squares, x, out);
     return;
   }
   if (x.numel() == 0) {
@@ -46,7 +46,7 @@ void reduce_into(const Tensor& g, double norm_type, const Tensor& y) {
   }
   Tensor magnitude = Tensor::empty_like(x);
   b.unary(UnaryOp::abs, x, magnitude);
-  b.reduce(norm_type == 1 ? FoldOp::sum : FoldOp::max, magnitude, out);
+  b.reduce(norm_type == 1 ? ReductionOp::sum : ReductionOp::max, magnitude, out);
 }
 
 Tensor total_norm(const Tensors& grads, double norm_type) {
@@ -68,7 +68,7 @@ Tensor total_norm(const Tensors& grads, double norm_type) {
     return vector_norm(parts, norm_type);
   }
   Backend& b = backend(grads[0]);
-  b.reduce(norm_type == inf_norm ? FoldOp::max : FoldOp::sum, parts, total);
+  b.reduce(norm_type == inf_norm ? ReductionOp::max : ReductionOp::sum, parts, total);
   if (norm_type == 2) b.unary(UnaryOp::sqrt, total, total);
   return total.as_view({}, {}, 0);
 }
@@ -110,7 +110,7 @@ void clip_grads_with_norm_(const Tensors& parameters, double max_norm, const Ten
 }
 
 Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, ClipOptions options) {
-  const RecordOp op("clip_grad_norm_");
+  const OpRange op("clip_grad_norm_");
   require(max_norm >= 0, "clip_grad_norm_: max_norm is ", max_norm, ", but must not be negative");
   Tensor norm = get_total_norm(gradients(parameters), options);
   clip_grads_with_norm_(parameters, max_norm, norm);

@@ -137,7 +137,7 @@ double product(const Tensor& a, const Tensor& b) { return dot(a, b).item<double>
 }  // namespace
 
 /// What one iteration needs of the iterations before it.
-struct LBFGS::Progress {
+struct LBFGS::Memory {
   /// Changes of the parameters and of the gradient in the last iterations, oldest first.
   struct History {
     Tensors y, s;  // of the gradient, of the parameters
@@ -236,7 +236,7 @@ Tensor LBFGS::step(const std::function<Tensor()>& closure) {
   require(closure != nullptr, "LBFGS.step: the closure is empty");
   const NoGradGuard no_grad;
   const Tensors& all = params();
-  Progress now = load();
+  Memory now = load();
   const std::int64_t last_evaluation = now.evaluations + *o_.max_eval;
   const auto evaluate = [&] {
     Tensor loss;
@@ -297,16 +297,16 @@ const Tensor& LBFGS::number(std::size_t entry) {
   return s;
 }
 
-LBFGS::Progress LBFGS::load() {
+LBFGS::Memory LBFGS::load() {
   const ParamState& state = state_of(0, 0);
-  Progress now{.iterations = number(kIterations).item<std::int64_t>(),
-               .evaluations = number(kFuncEvals).item<std::int64_t>(),
-               .t = number(kT).item<double>(),
-               .h_diag = number(kHDiag).item<double>(),
-               .d = state[kD],
-               .gradient = {},
-               .gradient_before = state[kPrevGrad],
-               .history = {}};
+  Memory now{.iterations = number(kIterations).item<std::int64_t>(),
+             .evaluations = number(kFuncEvals).item<std::int64_t>(),
+             .t = number(kT).item<double>(),
+             .h_diag = number(kHDiag).item<double>(),
+             .d = state[kD],
+             .gradient = {},
+             .gradient_before = state[kPrevGrad],
+             .history = {}};
   for (std::size_t k = kHistory; k < state.size() && state[k].defined(); k += 3) {
     now.history.y.push_back(state[k]);
     now.history.s.push_back(state[k + 1]);
@@ -315,7 +315,7 @@ LBFGS::Progress LBFGS::load() {
   return now;
 }
 
-void LBFGS::store(const Progress& now) {
+void LBFGS::store(const Memory& now) {
   ParamState& state = state_of(0, 0);
   number(kFuncEvals).fill_(now.evaluations);
   number(kIterations).fill_(now.iterations);

@@ -54,9 +54,9 @@ class LBFGS final : public Optimizer {
   Tensor step(const std::function<Tensor()>& closure);
 
  private:
-  struct Progress;
-  Progress load();
-  void store(const Progress& now);
+  struct Memory;
+  Memory load();
+  void store(const Memory& now);
   /// A tensor of the state that is a number.
   const Tensor& number(std::size_t entry);
   /// Throws Error: the closure is missing.

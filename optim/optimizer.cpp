@@ -335,9 +335,10 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
   }
   for (const auto& [name, tensor] : state.tensors) {
     auto [g, index, entry] = locate(name);
-    Tensor& slot = groups_[g].state[index][entry];
-    slot = make_state(g, index, entry);
-    backend(slot).copy(tensor.device() == slot.device() ? tensor : tensor.to(slot.device()), slot);
+    Tensor& value = groups_[g].state[index][entry];
+    value = make_state(g, index, entry);
+    backend(value).copy(tensor.device() == value.device() ? tensor : tensor.to(value.device()),
+                        value);
   }
 }
 

@@ -51,7 +51,7 @@ struct OpParams {
 /// How scatter and index_scatter join an element of y with one of x. With `set`, x replaces it.
 enum class ScatterOp { add, set, prod, max, min };
 
-enum class FoldOp { sum, prod, max, min, all, any, sum_squares };
+enum class ReductionOp { sum, prod, max, min, all, any, sum_squares };
 
 struct Conv2dParams {
   std::int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1,
@@ -119,7 +119,7 @@ struct AdamTensors {
 /// The op's name in the C++ API, as profiles show it.
 std::string_view name_of(UnaryOp op);
 std::string_view name_of(BinaryOp op);
-std::string_view name_of(FoldOp op);
+std::string_view name_of(ReductionOp op);
 
 class Backend {
  public:
@@ -172,7 +172,7 @@ class Backend {
   /// Reduces every dimension in which y has size 1 and x has another size. requires: equal ranks. y
   /// is boolean for all and any, and otherwise has x's dtype (i64 for the sum and prod of
   /// integers).
-  void reduce(FoldOp op, const Tensor& x, const Tensor& y) {
+  void reduce(ReductionOp op, const Tensor& x, const Tensor& y) {
     assert(x.dim() == y.dim());
     const KernelCall call(name_of(op), {}, x, y);
     do_reduce(op, x, y);
@@ -542,7 +542,7 @@ class Backend {
                          OpParams params) = 0;
   virtual void do_where(const Tensor& condition, const Tensor& a, const Tensor& b,
                         const Tensor& y) = 0;
-  virtual void do_reduce(FoldOp op, const Tensor& x, const Tensor& y) = 0;
+  virtual void do_reduce(ReductionOp op, const Tensor& x, const Tensor& y) = 0;
   virtual void do_extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
                            const Tensor& indices) = 0;
   virtual void do_cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) = 0;

@@ -117,16 +117,16 @@ class RecordFunction {
   std::int32_t event_ = -1;
 };
 
-/// In an op: const RecordOp op("layer_norm"). Note [What counts as an op]. The name must be a
+/// In an op: const OpRange op("layer_norm"). Note [What counts as an op]. The name must be a
 /// string that lives as long as the program: errors of kernels on a GPU use it later.
-class RecordOp : public RecordFunction {
+class OpRange : public RecordFunction {
  public:
-  explicit RecordOp(const char* name) : RecordFunction(name, EventKind::op), outer_(outermost_) {
+  explicit OpRange(const char* name) : RecordFunction(name, EventKind::op), outer_(outermost_) {
     if (outer_ == nullptr) outermost_ = name;
   }
-  ~RecordOp() { outermost_ = outer_; }
-  RecordOp(const RecordOp&) = delete;
-  RecordOp& operator=(const RecordOp&) = delete;
+  ~OpRange() { outermost_ = outer_; }
+  OpRange(const OpRange&) = delete;
+  OpRange& operator=(const OpRange&) = delete;
 
   /// The op that the user called on this thread; `kernel` if none is running. Errors of kernels
   /// that several ops use name it: embedding, not index_select.

@@ -34,7 +34,7 @@ Tensor Tensor::undefined(std::string reason) {
 
 void Tensor::fail_undefined() const {
   const auto* why = std::get_deleter<WhyUndefined>(impl_);
-  const char* op = RecordOp::called("");
+  const char* op = OpRange::called("");
   throw Error(concat(op, *op != '\0' ? ": " : "", "use of an undefined tensor",
                      why != nullptr ? ": " + why->reason : ""));
 }

@@ -1,10 +1,56 @@
 #include "train/agree.h"
 
 #include <functional>
+#include <set>
 #include <string>
 #include <variant>
 
+#include "train/gradient_sync.h"
+
 namespace rondo::train {
+namespace {
+
+/// An optimizer of another model would train nothing here, without an error.
+void check_optimizer(const optim::Optimizer& optimizer, nn::Module& model) {
+  std::set<const TensorImpl*> own;
+  for (const Tensor& parameter : model.parameters()) own.insert(&parameter.impl());
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
+    const Tensors& parameters = optimizer.params(group);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      // ZeRO's pieces of a parameter belong to it.
+      const TensorImpl& impl = parameters[i].impl();
+      require(own.contains(&impl) || own.contains(impl.constant_base.lock().get()),
+              "fit: parameter ", i, " of the optimizer's group ", group, ", of shape ",
+              parameters[i].shape(),
+              ", is not a parameter of the model; make the optimizer from the parameters of the "
+              "model that is trained");
+    }
+  }
+}
+
+}  // namespace
+
+void check_options(const FitOptions& options, const FitData& data, nn::Module& model,
+                   const optim::Optimizer& optimizer) {
+  require(options.epochs > 0, "fit: epochs is ", options.epochs, ", but must be positive");
+  check_sync_options(options, model);
+  steps_of(1, options.accumulate_grad_batches);  // throws
+  require(data.train_images > 0 && data.train.size() > 0, "fit: the training data is empty");
+  require(options.profile_steps >= 0, "fit: profile_steps is ", options.profile_steps,
+          ", but must not be negative");
+  require(options.max_grad_norm >= 0, "fit: max_grad_norm is ", options.max_grad_norm,
+          ", but must not be negative");
+  require(options.ema_decay >= 0 && options.ema_decay < 1, "fit: ema_decay is ", options.ema_decay,
+          ", but must be in [0, 1)");
+  require(options.ema_decay == 0 || options.sync == Sync::ddp,
+          "fit: ema_decay cannot be combined with parameter averaging: the ranks' averages would "
+          "differ");
+  check_optimizer(optimizer, model);
+  require(!options.resume || !options.checkpoint_dir.empty(),
+          "fit: resume needs checkpoint_dir, which is empty");
+  require<DeviceError>(!options.graph || device_of(model).is_cuda(),
+                       "fit: a graph is captured on a GPU, but the model is on the CPU");
+}
 
 void agree_on_options(const optim::Optimizer& optimizer, const optim::LRSchedule& schedule,
                       const FitData& data, dist::Communicator& comm, const FitOptions& options) {

@@ -1,5 +1,5 @@
 #pragma once
-// The ranks of train::fit compare their options before they train.
+// What train::fit does before it trains: each rank checks the options, and the ranks compare them.
 
 #include "dist/collectives/communicator.h"
 #include "optim/lr_schedule.h"
@@ -7,6 +7,11 @@
 #include "train/fit.h"
 
 namespace rondo::train {
+
+/// Throws Error or DeviceError for options that are invalid, alone or together, or that do not fit
+/// the data, the model and the optimizer.
+void check_options(const FitOptions& options, const FitData& data, nn::Module& model,
+                   const optim::Optimizer& optimizer);
 
 /// Throws CommError on all ranks, naming the first setting that differs between ranks. Otherwise a
 /// model trained with two learning rates, or in two folders, would look correct. DDP, hooks,

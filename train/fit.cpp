@@ -3,19 +3,15 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 
 #include "autograd/autocast.h"
-#include "autograd/ops/unary.h"
 #include "data/prefetch.h"
 #include "tensor/creation.h"
 #include "tensor/printable.h"
 #include "train/agree.h"
-#include "train/batch_sums.h"
 #include "train/callback_list.h"
 #include "train/ema.h"
 #include "train/gradient_sync.h"
@@ -24,6 +20,7 @@
 #include "train/run_state.h"
 #include "train/step.h"
 #include "train/stop.h"
+#include "train/training_sums.h"
 
 namespace rondo::train {
 namespace {
@@ -41,24 +38,6 @@ io::Metadata config_of(const FitOptions& options, std::int64_t batch_size) {
   if (options.max_grad_norm > 0) config.emplace("max_grad_norm", options.max_grad_norm);
   if (options.ema_decay > 0) config.emplace("ema_decay", options.ema_decay);
   return config;
-}
-
-/// An optimizer of another model would train nothing here, without an error.
-void check_optimizer(const optim::Optimizer& optimizer, nn::Module& model) {
-  std::set<const TensorImpl*> own;
-  for (const Tensor& parameter : model.parameters()) own.insert(&parameter.impl());
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
-    const Tensors& parameters = optimizer.params(group);
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      // ZeRO's pieces of a parameter belong to it.
-      const TensorImpl& impl = parameters[i].impl();
-      require(own.contains(&impl) || own.contains(impl.constant_base.lock().get()),
-              "fit: parameter ", i, " of the optimizer's group ", group, ", of shape ",
-              parameters[i].shape(),
-              ", is not a parameter of the model; make the optimizer from the parameters of the "
-              "model that is trained");
-    }
-  }
 }
 
 class Run {
@@ -97,20 +76,20 @@ class Run {
     questions_ = sync_->questions(comm_);
     if (!options_.trace.empty()) trace_.emplace(*comm_, options_.trace);
     if (options_.amp == f16) scaler_.emplace(device_);
-    step_.emplace(TrainStepOptions{
-        .model = model_,
-        .optimizer = optimizer_,
-        .sync = sync_.get(),
-        .criterion = options_.criterion,
-        .observe = observer(),
-        .max_grad_norm = options_.max_grad_norm,
-        .observe_norm = [this](const Tensor& norm) { sums_.add(0, norm, isfinite(norm)); },
-        .amp = options_.amp,
-        .scaler = scaler_ ? &*scaler_ : nullptr,
-        .graph = options_.graph,
-        .rank = comm_->rank_in_world(),
-        .trace = trace(),
-        .overlap = comm_->world_size() > 1 ? &result_.overlap : nullptr});
+    step_.emplace(
+        TrainStepOptions{.model = model_,
+                         .optimizer = optimizer_,
+                         .sync = sync_.get(),
+                         .criterion = options_.criterion,
+                         .observe = training_.observer(),
+                         .max_grad_norm = options_.max_grad_norm,
+                         .observe_norm = [this](const Tensor& norm) { training_.add_norm(norm); },
+                         .amp = options_.amp,
+                         .scaler = scaler_ ? &*scaler_ : nullptr,
+                         .graph = options_.graph,
+                         .rank = comm_->rank_in_world(),
+                         .trace = trace(),
+                         .overlap = comm_->world_size() > 1 ? &result_.overlap : nullptr});
     folder_.lock(options_.resume);
     if (options_.resume) {
       restore();
@@ -142,29 +121,6 @@ class Run {
   }
 
  private:
-  /// The first of sums_ is the norm of the gradients, the second correct predictions; then metrics.
-  std::function<void(const Tensor&, const Tensor&)> observer() {
-    if (!options_.train_metrics) return {};
-    return [this](const Tensor& output, const Tensor& target) {
-      sums_.add_correct(1, output, target);
-      sums_.add_metrics(2, options_.metrics, output, target);
-    };
-  }
-
-  std::string sum_name(std::size_t i) const {
-    return i == 0 ? "grad_norm" : i == 1 ? "correct" : "metric." + options_.metrics[i - 2].name;
-  }
-  /// What sums_ has for the report of an epoch. Collective.
-  void measure_training() {
-    train_.clear();
-    if (options_.max_grad_norm <= 0 && !options_.train_metrics) return;
-    const std::vector<BatchSums::Sum> sums = sums_.total(*comm_);
-    if (options_.max_grad_norm > 0) train_["grad_norm"] = sums[0].mean();
-    if (sums[1].count > 0) train_["train_accuracy"] = sums[1].mean();
-    for (std::size_t m = 0; options_.train_metrics && m < options_.metrics.size(); ++m)
-      train_[concat("train_", options_.metrics[m].name)] = sums[m + 2].mean();
-  }
-
   void train_epoch() {
     auto start = Clock::now();
     std::int64_t images = train_batches();
@@ -172,7 +128,7 @@ class Run {
     if (options_.join) join();
     take_losses(true);
     sync_->finish();
-    measure_training();
+    training_.end_epoch(*comm_);
     epoch_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
     epoch_img_per_s_ = static_cast<double>(images) / epoch_seconds_;
     trained_seconds_ += epoch_seconds_;
@@ -195,7 +151,7 @@ class Run {
     data_.train.set_epoch(static_cast<std::uint64_t>(position_.epoch), position_.step);
     if (position_.step == 0) {
       loss_sum_ = 0, losses_in_epoch_ = 0;
-      sums_.set(std::vector<BatchSums::Sum>(sums_.size()));
+      training_.begin_epoch();
     }
     model_.train();
     profiled_.before_step(steps_of(position_.step));
@@ -299,7 +255,7 @@ class Run {
   EpochReport report_of_epoch() const {
     EpochReport report{.epoch = position_.epoch,
                        .train_loss = result_.final_loss,
-                       .train = train_,
+                       .train = training_.metrics(),
                        .test = result_.test,
                        .lr = schedule_.last_lr(),
                        .img_per_s = epoch_img_per_s_,
@@ -355,15 +311,7 @@ class Run {
                              {"epoch_seconds", epoch_seconds_},
                              {"epoch_img_per_s", epoch_img_per_s_}};
     for (const auto& [name, value] : result_.test.metrics) metadata[concat("test.", name)] = value;
-    for (const auto& [name, value] : train_) metadata[concat("train.", name)] = value;
-    // Those of all ranks. A resumed run gives them to rank 0, because only their total matters.
-    if (options_.max_grad_norm > 0 || options_.train_metrics) {
-      const std::vector<BatchSums::Sum> sums = sums_.total(*comm_);
-      for (std::size_t i = 0; i < sums.size(); ++i) {
-        metadata["train_sum." + sum_name(i)] = sums[i].value;
-        metadata["train_count." + sum_name(i)] = sums[i].count;
-      }
-    }
+    training_.save(metadata, *comm_);
     callbacks_.save(metadata);
     state_.communication = sync_->state();
     io::Metadata own = {{"loss_sum", loss_sum_}, {"losses_in_epoch", losses_in_epoch_}};
@@ -411,7 +359,7 @@ class Run {
     for (const Metric& metric : options_.metrics)
       if (data_.test != nullptr)
         result_.test.metrics[metric.name] = get(concat("test.", metric.name).c_str(), 0.0);
-    restore_training_sums(checkpoint.metadata, get);
+    training_.restore(checkpoint.metadata, *comm_);
     callbacks_.restore(checkpoint.metadata);
     tested_ = get("tested", std::int64_t{1}) != 0;
     result_.stopped_early = get("stopped_early", std::int64_t{0}) != 0;
@@ -428,23 +376,6 @@ class Run {
     if (reports())
       *options_.out << text_of(restored, is_complete(), result_.stopped_early)
                     << (sync_->is_reproducible() ? "" : differences(restored, *comm_)) << std::endl;
-  }
-
-  void restore_training_sums(const io::Metadata& metadata, const auto& get) {
-    const auto restore = [&](const std::string& name) {
-      train_[name] = get(concat("train.", name).c_str(), 0.0);
-    };
-    if (options_.max_grad_norm > 0) restore("grad_norm");
-    if (options_.train_metrics && metadata.contains("train.train_accuracy"))
-      restore("train_accuracy");
-    for (const Metric& metric : options_.metrics)
-      if (options_.train_metrics) restore(concat("train_", metric.name));
-    std::vector<BatchSums::Sum> sums(sums_.size());
-    for (std::size_t i = 0; comm_->rank() == 0 && i < sums.size(); ++i) {
-      sums[i] = {.value = get(("train_sum." + sum_name(i)).c_str(), 0.0),
-                 .count = get(("train_count." + sum_name(i)).c_str(), 0.0)};
-    }
-    sums_.set(sums);
   }
 
   bool is_complete() const { return position_.epoch >= options_.epochs || result_.stopped_early; }
@@ -466,7 +397,7 @@ class Run {
   std::optional<TimelineTrace> trace_;
   std::optional<optim::GradScaler> scaler_;
   std::optional<TrainStep> step_;
-  BatchSums sums_{2 + std::ssize(options_.metrics), device_};  // of the epoch's steps
+  TrainingSums training_{options_, device_};
   std::optional<Ema> ema_;
   ProfiledSteps profiled_{0, 0, 0};
 
@@ -476,7 +407,6 @@ class Run {
   double loss_sum_ = 0, last_loss_ = 0, trained_images_ = 0, trained_seconds_ = 0;
   double epoch_seconds_ = 0, epoch_img_per_s_ = 0;  // of the last complete epoch
   bool tested_ = true;                              // whether it was evaluated
-  Metrics train_;                                   // what its steps measured
 };
 
 }  // namespace
@@ -489,24 +419,7 @@ std::int64_t steps_of(std::int64_t batches, int accumulate_grad_batches) {
 
 FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule,
               FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options) {
-  require(options.epochs > 0, "fit: epochs is ", options.epochs, ", but must be positive");
-  check_sync_options(options, model);
-  steps_of(1, options.accumulate_grad_batches);  // throws
-  require(data.train_images > 0 && data.train.size() > 0, "fit: the training data is empty");
-  require(options.profile_steps >= 0, "fit: profile_steps is ", options.profile_steps,
-          ", but must not be negative");
-  require(options.max_grad_norm >= 0, "fit: max_grad_norm is ", options.max_grad_norm,
-          ", but must not be negative");
-  require(options.ema_decay >= 0 && options.ema_decay < 1, "fit: ema_decay is ", options.ema_decay,
-          ", but must be in [0, 1)");
-  require(options.ema_decay == 0 || options.sync == Sync::ddp,
-          "fit: ema_decay cannot be combined with parameter averaging: the ranks' averages would "
-          "differ");
-  check_optimizer(optimizer, model);
-  require(!options.resume || !options.checkpoint_dir.empty(),
-          "fit: resume needs checkpoint_dir, which is empty");
-  require<DeviceError>(!options.graph || device_of(model).is_cuda(),
-                       "fit: a graph is captured on a GPU, but the model is on the CPU");
+  check_options(options, data, model, optimizer);
   agree_on_options(optimizer, schedule, data, *comm, options);
   return Run(model, optimizer, schedule, std::move(data), std::move(comm), options)();
 }

@@ -118,7 +118,7 @@ struct FitOptions {
   std::filesystem::path profile = {};
 
   std::ostream* out = nullptr;  // where rank 0 prints its progress; null: nowhere
-  Progress progress = Progress::automatic;
+  ProgressStyle progress = ProgressStyle::automatic;
   /// Called for steps and epochs on every rank (train/callback.h). Training ends when one of them
   /// returns false on any rank; the run is then complete, and resuming it does not continue it.
   std::vector<std::shared_ptr<Callback>> callbacks = {};

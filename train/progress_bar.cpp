@@ -37,21 +37,22 @@ bool is_terminal(const std::ostream* out) {
 
 }  // namespace
 
-Progress parse_progress(const std::string& text) {
-  if (text == "auto") return Progress::automatic;
-  if (text == "bar") return Progress::bar;
-  if (text == "lines") return Progress::lines;
+ProgressStyle parse_progress(const std::string& text) {
+  if (text == "auto") return ProgressStyle::automatic;
+  if (text == "bar") return ProgressStyle::bar;
+  if (text == "lines") return ProgressStyle::lines;
   require(text == "none", "progress is \"", text, "\", but must be auto, bar, lines or none");
-  return Progress::none;
+  return ProgressStyle::none;
 }
 
 ProgressBar::ProgressBar(std::ostream* out, std::string title, std::int64_t total, std::string unit,
-                         Progress progress)
-    : out_(progress == Progress::none ? nullptr : out),
+                         ProgressStyle progress)
+    : out_(progress == ProgressStyle::none ? nullptr : out),
       title_(std::move(title)),
       unit_(std::move(unit)),
       total_(std::max<std::int64_t>(total, 1)),
-      in_place_(progress == Progress::automatic ? is_terminal(out) : progress == Progress::bar) {}
+      in_place_(progress == ProgressStyle::automatic ? is_terminal(out)
+                                                     : progress == ProgressStyle::bar) {}
 
 ProgressBar::~ProgressBar() {
   if (out_ == nullptr || !in_place_ || width_ == 0) return;

@@ -21,20 +21,20 @@ std::string format_duration(double seconds);
 /// "1234", "0.25": no decimals from 10 on.
 std::string format_rate(double per_second);
 
-enum class Progress : std::uint8_t {
+enum class ProgressStyle : std::uint8_t {
   automatic,  // a bar on a terminal, unless a launcher has started the process; otherwise lines
   bar,        // one line, rewritten in place at most once per second
   lines,      // a line for each tenth
   none,
 };
 /// For flags: "auto", "bar", "lines" or "none". Throws Error for other texts.
-Progress parse_progress(const std::string& text);
+ProgressStyle parse_progress(const std::string& text);
 
 class ProgressBar {
  public:
   /// `total`: the number of items; `unit`: their name ("img"); `out` null: silent.
   ProgressBar(std::ostream* out, std::string title, std::int64_t total, std::string unit,
-              Progress progress = Progress::automatic);
+              ProgressStyle progress = ProgressStyle::automatic);
   /// Clears the line if it was not finished.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;

@@ -198,7 +198,7 @@ Tensor softplus(const Tensor& x) {
 }
 Tensor softplus(const Tensor& x, double beta, double threshold) {
   if (beta == 1 && threshold == 20) return softplus(x);
-  const RecordOp op("softplus");
+  const OpRange op("softplus");
   if (const Casts cast{AutocastOp::softplus, x}) return softplus(cast(x), beta, threshold);
   const Tensor wide = widened(checked_float(x, "softplus")), scaled = wide * beta;
   const Tensor low = clamp(scaled, -std::numeric_limits<double>::infinity(), threshold);
@@ -206,14 +206,14 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
 }
 
 Tensor softmax(const Tensor& x, std::int64_t dim) {
-  const RecordOp op("softmax");
+  const OpRange op("softmax");
   if (const Casts cast{AutocastOp::softmax, x}) return softmax(cast(x), dim);
   dim = wrap_dim(dim, x.dim(), "softmax");
   Tensor y = softmax_forward(false, x, dim);
   return record<SoftmaxBackward>({x}, y, y, dim);
 }
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
-  const RecordOp op("log_softmax");
+  const OpRange op("log_softmax");
   if (const Casts cast{AutocastOp::log_softmax, x}) return log_softmax(cast(x), dim);
   dim = wrap_dim(dim, x.dim(), "log_softmax");
   Tensor y = softmax_forward(true, x, dim);
@@ -223,7 +223,7 @@ Tensor log_softmax(const Tensor& x, std::int64_t dim) {
 Tensor softmin(const Tensor& x, std::int64_t dim) { return softmax(neg(x), dim); }
 
 Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
-  const RecordOp op("dropout");
+  const OpRange op("dropout");
   require(p >= 0 && p <= 1, "dropout: the probability ", p, " is not in [0, 1]");
   if (!training || p == 0) return x;
   checked_float(x, "dropout");

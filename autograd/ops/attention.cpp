@@ -234,7 +234,7 @@ Tensor by_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 
 AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const AttentionOptions& options) {
-  const RecordOp op("scaled_dot_product_attention");
+  const OpRange op("scaled_dot_product_attention");
   if (const Casts cast{AutocastOp::scaled_dot_product_attention, q}) {
     AttentionOptions lower = options;
     lower.attn_mask = cast(options.attn_mask);
@@ -279,7 +279,7 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
 Tensor detail::flex_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                               const std::function<void(const ScoreTile&)>& score_mod,
                               const AttentionOptions& options) {
-  const RecordOp op("flex_attention");
+  const OpRange op("flex_attention");
   if (const Casts cast{AutocastOp::scaled_dot_product_attention, q}) {
     AttentionOptions lower = options;
     lower.attn_mask = cast(options.attn_mask);
@@ -297,7 +297,7 @@ Tensor detail::flex_attention(const Tensor& q, const Tensor& k, const Tensor& v,
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
-  const RecordOp op(name);
+  const OpRange op(name);
   if (const Casts cast{AutocastOp::scaled_dot_product_attention, q}) {
     AttentionOptions lower = options;
     lower.attn_mask = cast(options.attn_mask);
@@ -309,7 +309,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 }
 
 Tensor rotary_embedding(const Tensor& x, RotaryOptions options) {
-  const RecordOp op("rotary_embedding");
+  const OpRange op("rotary_embedding");
   require<ShapeError>(x.dim() >= 2 && x.size(-1) % 2 == 0, "rotary_embedding: x ", x.shape(),
                       " is not (..., L, E) with an even E");
   require<DTypeError>(is_floating(x.dtype()), "rotary_embedding: x is of ", x.dtype(),

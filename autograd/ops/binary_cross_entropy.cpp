@@ -60,7 +60,7 @@ Tensor times_logsigmoid(const Tensor& y, const Tensor& x) {
 }  // namespace
 
 Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
-  const RecordOp op("bce_with_logits");
+  const OpRange op("bce_with_logits");
   if (const Casts cast{AutocastOp::bce_with_logits, x})
     return bce_with_logits(cast(x), cast(y), reduction);
   require_pair(x, y, "bce_with_logits");
@@ -76,7 +76,7 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
 }
 
 Tensor bce_with_logits(const Tensor& x, const Tensor& y, const BceWithLogitsOptions& options) {
-  const RecordOp op("bce_with_logits");
+  const OpRange op("bce_with_logits");
   if (const Casts cast{AutocastOp::bce_with_logits, x})
     return bce_with_logits(cast(x), cast(y),
                            {.reduction = options.reduction,
@@ -91,7 +91,7 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& y, const BceWithLogitsOpti
 }
 
 Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const WeightedLossOptions& options) {
-  const RecordOp op("binary_cross_entropy");
+  const OpRange op("binary_cross_entropy");
   if (const Casts cast{AutocastOp::other_losses, x})
     return binary_cross_entropy(cast(x), cast(y),
                                 {.reduction = options.reduction, .weight = cast(options.weight)});

@@ -75,7 +75,7 @@ Tensor inner(const Tensor& a, const Tensor& b) {
 }
 
 Tensor cross(const Tensor& a, const Tensor& b, std::optional<std::int64_t> dim) {
-  const RecordOp op("cross");
+  const OpRange op("cross");
   const Dims shape = broadcast_shapes(a.shape(), b.shape());
   const std::int64_t first = std::find(shape.begin(), shape.end(), 3) - shape.begin();
   require<ShapeError>(dim || first < shape.size(), "cross: no dimension of ", shape,
@@ -88,7 +88,7 @@ Tensor cross(const Tensor& a, const Tensor& b, std::optional<std::int64_t> dim) 
 }
 
 Tensor kron(const Tensor& a, const Tensor& b) {
-  const RecordOp op("kron");
+  const OpRange op("kron");
   const std::int64_t rank = std::max(a.dim(), b.dim());
   Dims of_a, of_b, sizes;
   for (std::int64_t d = -rank; d < 0; ++d) {
@@ -101,7 +101,7 @@ Tensor kron(const Tensor& a, const Tensor& b) {
 }
 
 Tensor vander(const Tensor& x, std::optional<std::int64_t> n, bool increasing) {
-  const RecordOp op("vander");
+  const OpRange op("vander");
   require<ShapeError>(x.dim() == 1, "vander: expected a vector, got ", x.shape());
   const Tensor up = arange(n.value_or(x.size(0)), {.dtype = i64, .device = x.device()});
   return pow(unsqueeze(x, 1), increasing ? up : flip(up, {0}));
@@ -135,7 +135,7 @@ Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t offset
 }
 
 Tensor diag_embed(const Tensor& x, std::int64_t offset) {
-  const RecordOp op("diag_embed");
+  const OpRange op("diag_embed");
   require<ShapeError>(x.dim() >= 1, "diag_embed: a tensor without dimensions has no diagonal");
   const CheckedSize zero(0, "diag_embed");
   const std::int64_t n = (zero + x.size(-1) + std::max(offset, (zero - offset).value())).value();
@@ -188,7 +188,7 @@ Tensor tile(const Tensor& x, const Dims& repeats) {
 }
 
 Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::optional<std::int64_t> dim) {
-  const RecordOp op("repeat_interleave");
+  const OpRange op("repeat_interleave");
   require(repeats >= 0, "repeat_interleave: ", repeats, " repeats; expected 0 or more");
   if (!dim) return repeat_interleave(reshape(x, {x.numel()}), repeats, 0);
   const std::int64_t d = wrap_dim(*dim, x.dim(), "repeat_interleave");
@@ -202,7 +202,7 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::optional<st
 }
 
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<std::int64_t> dim) {
-  const RecordOp op("repeat_interleave");
+  const OpRange op("repeat_interleave");
   if (!dim) return repeat_interleave(reshape(x, {x.numel()}), repeats, 0);
   const std::int64_t d = wrap_dim(*dim, x.dim(), "repeat_interleave");
   require<DTypeError>(repeats.dtype() == i64 || repeats.dtype() == i32,
@@ -224,7 +224,7 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<s
 }
 
 Tensor cdist(const Tensor& a, const Tensor& b, double p) {
-  const RecordOp op("cdist");
+  const OpRange op("cdist");
   require<ShapeError>(a.dim() >= 2 && b.dim() >= 2 && a.size(-1) == b.size(-1),
                       "cdist: expected points (…, P, M) and (…, R, M), got ", a.shape(), " and ",
                       b.shape());
@@ -287,7 +287,7 @@ Tensor clamp_max(const Tensor& x, Scalar high) {
 }
 
 Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& w, const Tensor& bias) {
-  const RecordOp op("bilinear");
+  const OpRange op("bilinear");
   require<ShapeError>(a.dim() >= 1 && a.dim() == b.dim() && w.dim() == 3 &&
                           a.size(-1) == w.size(1) && b.size(-1) == w.size(2),
                       "bilinear: inputs ", a.shape(), " and ", b.shape(), " do not fit weight ",

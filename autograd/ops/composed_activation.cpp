@@ -26,7 +26,7 @@ Tensor negative_part(const Tensor& x) { return clamp(x, -infinite, 0.0); }
 /// f(x) under the name of an op. 16-bit floats are computed in f32.
 template <class F>
 Tensor activation(const char* name, const Tensor& x, F f) {
-  const RecordOp op(name);
+  const OpRange op(name);
   require_float(x, name);
   return to(f(widened(x)), x.dtype());
 }

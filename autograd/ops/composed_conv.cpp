@@ -101,7 +101,7 @@ Dims conv_transpose_sizes(const char* op, const Tensor& x, const Tensor& w, cons
 
 Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv1dOptions options) {
   if (x.dim() == 2 && w.dim() == 3) return squeeze(conv1d(unsqueeze(x, 0), w, bias, options), 0);
-  const RecordOp op("conv1d");
+  const OpRange op("conv1d");
   if (const Casts cast{AutocastOp::conv2d, x}) return conv1d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, dilation, groups] = options;
   detail::conv_sizes(
@@ -117,7 +117,7 @@ Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv1dOption
 
 Tensor conv3d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv3dOptions options) {
   if (x.dim() == 4 && w.dim() == 5) return squeeze(conv3d(unsqueeze(x, 0), w, bias, options), 0);
-  const RecordOp op("conv3d");
+  const OpRange op("conv3d");
   if (const Casts cast{AutocastOp::conv2d, x}) return conv3d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, dilation, groups] = options;
   const Dims sizes = detail::conv_sizes("conv3d", x, w, bias,
@@ -148,7 +148,7 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& w, const Tensor& bias,
                         ConvTranspose1dOptions options) {
   if (x.dim() == 2 && w.dim() == 3)
     return squeeze(conv_transpose1d(unsqueeze(x, 0), w, bias, options), 0);
-  const RecordOp op("conv_transpose1d");
+  const OpRange op("conv_transpose1d");
   if (const Casts cast{AutocastOp::conv_transpose2d, x})
     return conv_transpose1d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, more, groups, dilation] = options;
@@ -171,7 +171,7 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& w, const Tensor& bias,
                         ConvTranspose3dOptions options) {
   if (x.dim() == 4 && w.dim() == 5)
     return squeeze(conv_transpose3d(unsqueeze(x, 0), w, bias, options), 0);
-  const RecordOp op("conv_transpose3d");
+  const OpRange op("conv_transpose3d");
   if (const Casts cast{AutocastOp::conv_transpose2d, x})
     return conv_transpose3d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, more, groups, dilation] = options;

@@ -21,7 +21,7 @@ Dims leading_sizes(const Tensor& x, std::int64_t kept) {
 
 Tensor channel_dropout(const char* name, const Tensor& x, std::int64_t unbatched, double p,
                        bool training, Generator& generator) {
-  const RecordOp op(name);
+  const OpRange op(name);
   const std::int64_t rank = unbatched + 1;
   require<ShapeError>(x.dim() == unbatched || x.dim() == rank, name, ": input ", x.shape(),
                       " has neither ", rank, " dimensions nor ", unbatched);
@@ -34,7 +34,7 @@ Tensor channel_dropout(const char* name, const Tensor& x, std::int64_t unbatched
 
 Tensor with_alpha(const char* name, const Tensor& x, const Dims& sizes, double p, bool training,
                   Generator& generator) {
-  const RecordOp op(name);
+  const OpRange op(name);
   require_float(x, name);
   if (!training || p == 0) return dropout(x, p, training, generator);
   if (p == 1) return x * 0.0;

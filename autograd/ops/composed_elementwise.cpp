@@ -21,7 +21,7 @@ using functors::pi;
 
 Tensor round(const Tensor& x, std::int64_t decimals) {
   if (decimals == 0) return round(x);
-  const RecordOp op("round");
+  const OpRange op("round");
   require_float(x, "round");
   const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
   const Tensor wide = widened(x);
@@ -29,20 +29,20 @@ Tensor round(const Tensor& x, std::int64_t decimals) {
 }
 
 Tensor frac(const Tensor& x) {
-  const RecordOp op("frac");
+  const OpRange op("frac");
   require_float(x, "frac");
   return x - trunc(x);
 }
 
 Tensor logit(const Tensor& x, std::optional<double> eps) {
-  const RecordOp op("logit");
+  const OpRange op("logit");
   Tensor p = is_floating(x.dtype()) ? widened(x) : to(x, f32);
   if (eps) p = clamp(p, *eps, 1 - *eps);
   return to(log(p / (1 - p)), is_floating(x.dtype()) ? x.dtype() : f32);
 }
 
 Tensor sinc(const Tensor& x) {
-  const RecordOp op("sinc");
+  const OpRange op("sinc");
   const Tensor is_zero = eq(x, 0), angle = masked_fill(x * pi, is_zero, 1.0);
   return masked_fill(sin(angle) / angle, is_zero, 1.0);
 }
@@ -82,14 +82,14 @@ Tensor copysign(const Tensor& a, const Tensor& b) {
 }
 
 Tensor heaviside(const Tensor& x, const Tensor& values) {
-  const RecordOp op("heaviside");
+  const OpRange op("heaviside");
   require<DTypeError>(x.dtype() == values.dtype(), "heaviside: the input is ", x.dtype(),
                       ", the values are ", values.dtype());
   return where(eq(x, 0), values, to(gt(x, 0), x.dtype()));
 }
 
 Tensor xlogy(const Tensor& x, const Tensor& y) {
-  const RecordOp op("xlogy");
+  const OpRange op("xlogy");
   const Tensor is_zero = eq(x, 0);
   // Where x is 0, log y must be finite.
   const Tensor is_outside = logical_or(le(y, 0), isposinf(y));

@@ -46,7 +46,7 @@ void require_classes(const char* op, const Tensor& target, std::int64_t classes,
 }  // namespace
 
 Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNLLOptions& options) {
-  const RecordOp op("poisson_nll_loss");
+  const OpRange op("poisson_nll_loss");
   if (const Casts cast{AutocastOp::other_losses, x})
     return poisson_nll_loss(cast(x), cast(y), options);
   require_pair(x, y, "poisson_nll_loss");
@@ -61,7 +61,7 @@ Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNLLOption
 
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& var,
                          const GaussianNLLOptions& options) {
-  const RecordOp op("gaussian_nll_loss");
+  const OpRange op("gaussian_nll_loss");
   if (const Casts cast{AutocastOp::other_losses, x})
     return gaussian_nll_loss(cast(x), cast(y), cast(var), options);
   require_pair(x, y, "gaussian_nll_loss");
@@ -80,7 +80,7 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& var,
 
 Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y,
                            const MarginOptions& options) {
-  const RecordOp op("margin_ranking_loss");
+  const OpRange op("margin_ranking_loss");
   if (const Casts cast{AutocastOp::other_losses, a})
     return margin_ranking_loss(cast(a), cast(b), cast(y), options);
   require_pair(a, b, "margin_ranking_loss");
@@ -90,7 +90,7 @@ Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y,
 
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y,
                              const MarginOptions& options) {
-  const RecordOp op("cosine_embedding_loss");
+  const OpRange op("cosine_embedding_loss");
   if (const Casts cast{AutocastOp::other_losses, a})
     return cosine_embedding_loss(cast(a), cast(b), cast(y), options);
   require_pair(a, b, "cosine_embedding_loss");
@@ -107,7 +107,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y,
 
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y,
                             const HingeEmbeddingOptions& options) {
-  const RecordOp op("hinge_embedding_loss");
+  const OpRange op("hinge_embedding_loss");
   if (const Casts cast{AutocastOp::other_losses, x})
     return hinge_embedding_loss(cast(x), cast(y), options);
   require_pair(x, y, "hinge_embedding_loss");
@@ -116,7 +116,7 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y,
 }
 
 Tensor multi_margin_loss(const Tensor& x, const Tensor& y, const MultiMarginOptions& options) {
-  const RecordOp op("multi_margin_loss");
+  const OpRange op("multi_margin_loss");
   if (const Casts cast{AutocastOp::other_losses, x}) return multi_margin_loss(cast(x), y, options);
   const Tensor scores = rows_of_scores("multi_margin_loss", x);
   const std::int64_t n = scores.size(0), classes = scores.size(1);
@@ -138,7 +138,7 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& y, const MultiMarginOpti
 }
 
 Tensor multilabel_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
-  const RecordOp op("multilabel_margin_loss");
+  const OpRange op("multilabel_margin_loss");
   if (const Casts cast{AutocastOp::other_losses, x})
     return multilabel_margin_loss(cast(x), y, reduction);
   const Tensor scores = rows_of_scores("multilabel_margin_loss", x);
@@ -157,7 +157,7 @@ Tensor multilabel_margin_loss(const Tensor& x, const Tensor& y, Reduction reduct
 }
 
 Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
-  const RecordOp op("soft_margin_loss");
+  const OpRange op("soft_margin_loss");
   if (const Casts cast{AutocastOp::other_losses, x})
     return soft_margin_loss(cast(x), cast(y), reduction);
   require_pair(x, y, "soft_margin_loss");
@@ -174,7 +174,7 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y,
 }
 
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, const PairwiseDistanceOptions& options) {
-  const RecordOp op("pairwise_distance");
+  const OpRange op("pairwise_distance");
   return vector_norm(a - b + options.eps, options.p, {-1}, options.keepdim);
 }
 
@@ -193,7 +193,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive,
                                          const Tensor& negative,
                                          const TripletMarginWithDistanceOptions& options) {
-  const RecordOp op("triplet_margin_loss");
+  const OpRange op("triplet_margin_loss");
   if (const Casts cast{AutocastOp::other_losses, anchor})
     return triplet_margin_with_distance_loss(cast(anchor), cast(positive), cast(negative), options);
   require_pair(anchor, positive, "triplet_margin_loss");

@@ -18,7 +18,7 @@ namespace rondo {
 
 Tensor rms_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma,
                 std::optional<double> eps) {
-  const RecordOp op("rms_norm");
+  const OpRange op("rms_norm");
   if (const Casts cast{AutocastOp::layer_norm, x})
     return rms_norm(cast(x), normalized_shape, cast(gamma), eps);
   require_float(x, "rms_norm");
@@ -53,7 +53,7 @@ void follow(const Tensor& running, const Tensor& statistics, double momentum) {
 Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                      const Tensor& running_mean, const Tensor& running_var,
                      const InstanceNormOptions& options) {
-  const RecordOp op("instance_norm");
+  const OpRange op("instance_norm");
   require<ShapeError>(x.dim() >= 3, "instance_norm: input ", x.shape(), " is not (N, C, L, ...)");
   if (!options.use_input_stats) {
     require(running_mean.defined() && running_var.defined(),
@@ -76,7 +76,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
 
 Tensor local_response_norm(const Tensor& x, std::int64_t size,
                            const LocalResponseNormOptions& options) {
-  const RecordOp op("local_response_norm");
+  const OpRange op("local_response_norm");
   require_float(x, "local_response_norm");
   require<ShapeError>(x.dim() >= 3 && size > 0, "local_response_norm: input ", x.shape(),
                       " and size ", size, " are not (N, C, L, ...) and a positive number");

@@ -26,7 +26,7 @@ ValuesAndIndices adaptive_max_pool2d_with_indices(const Tensor& x,
     return detail::with_batch(x, 4, [&](const Tensor& image) {
       return adaptive_max_pool2d_with_indices(image, output_size);
     });
-  const RecordOp op("adaptive_max_pool2d");
+  const OpRange op("adaptive_max_pool2d");
   require_float(x, "adaptive_max_pool2d");
   require<ShapeError>(x.dim() == 4 && x.size(2) > 0 && x.size(3) > 0, "adaptive_max_pool2d: input ",
                       x.shape(), " is not (N, C, H, W) with pixels");
@@ -46,7 +46,7 @@ namespace {
 template <class Average>
 Tensor lp_pool(const char* name, const Tensor& x, double p, std::int64_t elements,
                Average average) {
-  const RecordOp op(name);
+  const OpRange op(name);
   require_float(x, name);
   require(p != 0, name, ": p must not be 0");
   const Tensor sums = average(pow(widened(x), p)) * static_cast<double>(elements);
@@ -61,7 +61,7 @@ Tensor unpool(const char* name, const Tensor& x, const Tensor& indices, Size ker
               const Options& options) {
   const Dims kernel = detail::dims_of(kernel_size), padding = detail::dims_of(options.padding);
   Dims stride = detail::dims_of(options.stride);
-  const RecordOp op(name);
+  const OpRange op(name);
   const std::int64_t dims = kernel.size(), outer = x.dim() - dims;
   require<ShapeError>((outer == 1 || outer == 2) && indices.shape() == x.shape(), name, ": input ",
                       x.shape(), " and indices ", indices.shape(), " are not both (N, C",
@@ -129,7 +129,7 @@ Pool2dOptions in_2d(const Pool1dOptions& options) {
 /// Applies f to x (N, C, L) as images of height 1.
 template <class F>
 auto as_line(const char* name, const Tensor& x, F f) {
-  const RecordOp op(name);
+  const OpRange op(name);
   require<ShapeError>(x.dim() == 2 || x.dim() == 3, name, ": input ", x.shape(),
                       " is not (N, C, L)");
   return detail::squeezed(f(unsqueeze(x, -2)), -2);
@@ -138,7 +138,7 @@ auto as_line(const char* name, const Tensor& x, F f) {
 /// Applies `planes` to all planes of x (N, C, D, H, W), and then `depth` to images (D, H W).
 template <class Planes, class Depth>
 auto as_planes(const char* name, const Tensor& batch, Planes planes, Depth depth) {
-  const RecordOp op(name);
+  const OpRange op(name);
   require<ShapeError>(batch.dim() == 4 || batch.dim() == 5, name, ": input ", batch.shape(),
                       " is not (N, C, D, H, W)");
   return detail::with_batch(batch, 5, [&](const Tensor& x) {

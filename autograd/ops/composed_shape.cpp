@@ -45,7 +45,7 @@ Tensors tensor_split(const Tensor& x, const std::vector<std::int64_t>& indices, 
 }
 
 Tensor unfold(const Tensor& x, std::int64_t dim, std::int64_t size, std::int64_t step) {
-  const RecordOp op("unfold");
+  const OpRange op("unfold");
   dim = wrap_dim(dim, x.dim(), "unfold");
   require<ShapeError>(x.dim() > 0 && size >= 0 && size <= x.size(dim) && step > 0,
                       "unfold: windows of ", size, " elements, ", step,
@@ -95,7 +95,7 @@ Tensor flipud(const Tensor& x) {
 }
 
 Tensor rot90(const Tensor& x, std::int64_t k, const Dims& dims) {
-  const RecordOp op("rot90");
+  const OpRange op("rot90");
   require<ShapeError>(dims.size() == 2, "rot90: expected two dimensions, got ", dims);
   const std::int64_t a = wrap_dim(dims[0], x.dim(), "rot90"),
                      b = wrap_dim(dims[1], x.dim(), "rot90");
@@ -113,7 +113,7 @@ Tensor rot90(const Tensor& x, std::int64_t k, const Dims& dims) {
 }
 
 Tensor block_diag(const Tensors& xs) {
-  const RecordOp op("block_diag");
+  const OpRange op("block_diag");
   std::int64_t columns = 0, before = 0;
   for (const Tensor& x : xs) {
     require<ShapeError>(x.dim() <= 2, "block_diag: expected matrices, got ", x.shape());

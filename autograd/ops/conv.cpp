@@ -28,21 +28,22 @@ SavedTensor save_for(const Tensor& other, const Tensor& x) {
   return SavedTensor(other.requires_grad() ? x : Tensor());
 }
 
+/// lhs and rhs: the two arguments in which the op is linear.
 struct ConvNode : Node {
-  SavedTensor first, second;
-  Dims first_shape, second_shape;
-  MemoryFormat second_format;  // a weight's gradient has the layout of the weight
+  SavedTensor lhs, rhs;
+  Dims lhs_shape, rhs_shape;
+  MemoryFormat rhs_format;  // a weight's gradient has the layout of the weight
   Conv2dParams params;
-  ConvNode(const Tensor& first, const Tensor& second, const Conv2dParams& params)
-      : first(save_for(second, first)),
-        second(save_for(first, second)),
-        first_shape(first.shape()),
-        second_shape(second.shape()),
-        second_format(second.suggested_format()),
+  ConvNode(const Tensor& lhs, const Tensor& rhs, const Conv2dParams& params)
+      : lhs(save_for(rhs, lhs)),
+        rhs(save_for(lhs, rhs)),
+        lhs_shape(lhs.shape()),
+        rhs_shape(rhs.shape()),
+        rhs_format(rhs.suggested_format()),
         params(params) {}
   void release_saved() override {
-    first.reset();
-    second.reset();
+    lhs.reset();
+    rhs.reset();
   }
   void attributes(AttributeVisitor& v) override {
     v.integers("stride", {params.stride_h, params.stride_w});
@@ -57,8 +58,8 @@ struct Conv2dBackward final : ConvNode {
   const char* name() const override { return "conv2d"; }
   Tensors backward(const Tensors& dy) override {
     Tensors gradients = {
-        wants(0) ? input_gradient(dy[0], second.get(*this), first_shape, params) : Tensor(),
-        wants(1) ? weight_gradient(dy[0], first.get(*this), second_shape, second_format, params)
+        wants(0) ? input_gradient(dy[0], rhs.get(*this), lhs_shape, params) : Tensor(),
+        wants(1) ? weight_gradient(dy[0], lhs.get(*this), rhs_shape, rhs_format, params)
                  : Tensor()};
     if (edges.size() > 2) gradients.push_back(wants(2) ? sum(dy[0], {0, 2, 3}) : Tensor());
     return gradients;
@@ -72,9 +73,9 @@ struct Conv2dInputGradientBackward final : ConvNode {  // inputs: dy, w
       : ConvNode(dy, w, params), op(op) {}
   const char* name() const override { return op; }
   Tensors backward(const Tensors& g) override {
-    return {wants(0) ? conv(g[0], second.get(*this), {}, params) : Tensor(),
-            wants(1) ? weight_gradient(first.get(*this), g[0], second_shape, second_format, params)
-                     : Tensor()};
+    return {
+        wants(0) ? conv(g[0], rhs.get(*this), {}, params) : Tensor(),
+        wants(1) ? weight_gradient(lhs.get(*this), g[0], rhs_shape, rhs_format, params) : Tensor()};
   }
 };
 
@@ -82,8 +83,8 @@ struct Conv2dWeightGradientBackward final : ConvNode {  // inputs: dy, x
   using ConvNode::ConvNode;
   const char* name() const override { return "conv2d_backward_weight"; }
   Tensors backward(const Tensors& g) override {
-    return {wants(0) ? conv(second.get(*this), g[0], {}, params) : Tensor(),
-            wants(1) ? input_gradient(first.get(*this), g[0], second_shape, params) : Tensor()};
+    return {wants(0) ? conv(rhs.get(*this), g[0], {}, params) : Tensor(),
+            wants(1) ? input_gradient(lhs.get(*this), g[0], rhs_shape, params) : Tensor()};
   }
 };
 
@@ -134,7 +135,7 @@ Tensor lengthened(const Tensor& x, std::int64_t dim, std::int64_t rows) {
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOptions options) {
   if (x.dim() == 3 && w.dim() == 4) return squeeze(conv2d(unsqueeze(x, 0), w, bias, options), 0);
-  const RecordOp op("conv2d");
+  const OpRange op("conv2d");
   if (const Casts cast{AutocastOp::conv2d, x}) return conv2d(cast(x), cast(w), cast(bias), options);
   Conv2dParams params{.stride_h = options.stride.h,
                       .stride_w = options.stride.w,
@@ -158,7 +159,7 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const Tensor& bias,
                         ConvTranspose2dOptions options) {
   if (x.dim() == 3 && w.dim() == 4)
     return squeeze(conv_transpose2d(unsqueeze(x, 0), w, bias, options), 0);
-  const RecordOp op("conv_transpose2d");
+  const OpRange op("conv_transpose2d");
   if (const Casts cast{AutocastOp::conv_transpose2d, x})
     return conv_transpose2d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, more, groups, dilation] = options;

@@ -93,7 +93,7 @@ Tensor shifted(const Tensor& alpha, std::int64_t by) {
 
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, const CTCOptions& options) {
-  const RecordOp op("ctc_loss");
+  const OpRange op("ctc_loss");
   if (const Casts cast{AutocastOp::other_losses, log_probs})
     return ctc_loss(cast(log_probs), targets, input_lengths, target_lengths, options);
   require_float(log_probs, "ctc_loss");

@@ -148,7 +148,7 @@ Labelled contracted(const Labelled& a, const Labelled& b, const Labels& kept,
 }  // namespace
 
 Tensor einsum(std::string_view equation, const Tensors& operands) {
-  const RecordOp op("einsum");
+  const OpRange op("einsum");
   require(!operands.empty(), "einsum: no operands");
   std::string text;
   for (const char c : equation)

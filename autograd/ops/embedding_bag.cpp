@@ -49,7 +49,7 @@ Tensor starts_of(const Tensor& index, const Tensor& offsets, bool include_last_o
 
 Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& offsets,
                      const EmbeddingBagOptions& options) {
-  const RecordOp op("embedding_bag");
+  const OpRange op("embedding_bag");
   const bool is_weighted = options.per_sample_weights.defined();
   require(!is_weighted || options.mode == BagMode::sum,
           "embedding_bag: per_sample_weights need the mode sum");

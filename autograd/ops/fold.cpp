@@ -86,7 +86,7 @@ struct Columns {
 }  // namespace
 
 Tensor unfold(const Tensor& x, Conv2dOptions::Pair kernel, FoldOptions options) {
-  const RecordOp op("unfold");
+  const OpRange op("unfold");
   require<ShapeError>(x.dim() == 3 || x.dim() == 4, "unfold: input ", x.shape(),
                       " is not (N, C, H, W) or (C, H, W)");
   if (x.dim() == 3) return squeeze(unfold(unsqueeze(x, 0), kernel, options), 0);
@@ -98,7 +98,7 @@ Tensor unfold(const Tensor& x, Conv2dOptions::Pair kernel, FoldOptions options) 
 
 Tensor fold(const Tensor& x, Conv2dOptions::Pair output_size, Conv2dOptions::Pair kernel,
             FoldOptions options) {
-  const RecordOp op("fold");
+  const OpRange op("fold");
   require<ShapeError>(x.dim() == 2 || x.dim() == 3, "fold: input ", x.shape(),
                       " is not (N, C kernel, L) or (C kernel, L)");
   if (x.dim() == 2) return squeeze(fold(unsqueeze(x, 0), output_size, kernel, options), 0);

@@ -84,7 +84,7 @@ Tensor fused_group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamm
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
                   double eps) {
-  const RecordOp op("group_norm");
+  const OpRange op("group_norm");
   if (const Casts cast{AutocastOp::group_norm, x})
     return group_norm(cast(x), groups, cast(gamma), cast(beta), eps);
   require_float(x, "group_norm");

@@ -190,7 +190,7 @@ struct IndexSelectBackward final : Node {
 }  // namespace
 
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
-  const RecordOp op("index_select");
+  const OpRange op("index_select");
   if (x.dim() == 0) {  // as a 1-dim tensor of one element
     require<ShapeError>(index.numel() == 1, "index_select: the tensor has no dimensions, so the ",
                         "index must have one value, not the shape ", index.shape());
@@ -248,7 +248,7 @@ struct GatherBackward final : Node {
 }  // namespace
 
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
-  const RecordOp op("gather");
+  const OpRange op("gather");
   if (x.dim() == 0 || index.dim() == 0) {  // as 1-dim tensors of one element
     return reshape(gather(as_row(x), dim, as_row(index)), index.shape());
   }
@@ -282,7 +282,7 @@ struct MaskedFillBackward final : Node {
 }  // namespace
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
-  const RecordOp op("masked_fill");
+  const OpRange op("masked_fill");
   require<DTypeError>(mask.dtype() == boolean, "masked_fill: the mask is ", mask.dtype(),
                       ", not bool");
   Dims sizes = broadcast_shapes(x.shape(), mask.shape());
@@ -297,7 +297,7 @@ const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
   require_distinct_elements(*this, "masked_fill_");
   if (any_requires_grad({this, 1}) || mask.storage() == storage())
     return copy_(rondo::masked_fill(*this, mask, value));
-  const RecordOp op("masked_fill_");
+  const OpRange op("masked_fill_");
   require<DTypeError>(mask.dtype() == boolean, "masked_fill_: the mask is ", mask.dtype(),
                       ", not bool");
   require_one_device("masked_fill_", {*this, mask});
@@ -332,7 +332,7 @@ struct EmbeddingBackward final : Node {
 
 Tensor embedding(const Tensor& weight, const Tensor& index,
                  std::optional<std::int64_t> padding_idx) {
-  const RecordOp op("embedding");
+  const OpRange op("embedding");
   require<ShapeError>(weight.dim() == 2, "embedding: the weight has shape ", weight.shape(),
                       ", not (rows, width)");
   if (index.dtype() == i32) return embedding(weight, to(index, i64), padding_idx);
@@ -353,7 +353,7 @@ Tensor embedding(const Tensor& weight, const Tensor& index,
 }
 
 Tensor one_hot(const Tensor& index, std::int64_t classes) {
-  const RecordOp op("one_hot");
+  const OpRange op("one_hot");
   if (index.dtype() == i32) return one_hot(to(index, i64), classes);
   require_index(index, "one_hot");
   require<ShapeError>(classes > 0, "one_hot: ", classes, " classes is not a positive number");

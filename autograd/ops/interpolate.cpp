@@ -106,7 +106,7 @@ Tensor reflected(const Tensor& place, std::int64_t n, bool align_corners) {
 }  // namespace
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
-  const RecordOp op("interpolate");
+  const OpRange op("interpolate");
   const std::string mode(options.mode);
   const std::int64_t spatial = x.dim() - 2;
   const bool nearest = mode == "nearest" || mode == "nearest-exact", cubic = mode == "bicubic";
@@ -159,7 +159,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
 }
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options) {
-  const RecordOp op("grid_sample");
+  const OpRange op("grid_sample");
   require<ShapeError>(
       x.dim() == 4 && grid.dim() == 4 && grid.size(-1) == 2 && grid.size(0) == x.size(0),
       "grid_sample: expected x (N, C, H, W) and grid (N, P, Q, 2), got ", x.shape(), " and ",

@@ -74,7 +74,7 @@ Tensor fused_layer_norm(const Tensor& x, std::int64_t n, const Tensor& gamma, co
 
 Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma,
                   const Tensor& beta, double eps) {
-  const RecordOp op("layer_norm");
+  const OpRange op("layer_norm");
   if (const Casts cast{AutocastOp::layer_norm, x})
     return layer_norm(cast(x), normalized_shape, cast(gamma), cast(beta), eps);
   require_float(x, "layer_norm");

@@ -120,7 +120,7 @@ Tensor fused_cross_entropy(const Tensor& logits, const Tensor& target,
   } else {  // the sums of the losses and of the target counts
     Tensor sums = Tensor::empty({2, 1}, wide);
     const std::int64_t count = target.numel();
-    backend(sums).reduce(FoldOp::sum, lines.as_view({2, count}, {count, 1}, 0), sums);
+    backend(sums).reduce(ReductionOp::sum, lines.as_view({2, count}, {count, 1}, 0), sums);
     y = sums.as_view({}, {}, 0);
     if (options.reduction == Reduction::mean) {
       total = sums.as_view({}, {}, 1);
@@ -185,7 +185,7 @@ Tensor of_probabilities(const Tensor& logits, const Tensor& target,
 }  // namespace
 
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntropyOptions& options) {
-  const RecordOp op("nll_loss");
+  const OpRange op("nll_loss");
   if (const Casts cast{AutocastOp::nll_loss, log_probs})
     return nll_loss(cast(log_probs), target, options);
   require(options.label_smoothing == 0,
@@ -203,7 +203,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntrop
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options) {
-  const RecordOp op("cross_entropy");
+  const OpRange op("cross_entropy");
   if (const Casts cast{AutocastOp::cross_entropy, logits})
     return cross_entropy(cast(logits), target, options);
   require(options.label_smoothing >= 0 && options.label_smoothing <= 1,
@@ -243,14 +243,14 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& options)
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
-  const RecordOp op("mse_loss");
+  const OpRange op("mse_loss");
   if (const Casts cast{AutocastOp::mse_loss, x}) return mse_loss(cast(x), cast(y), reduction);
   require_pair(x, y, "mse_loss");
   return reduced(square(sub(x, y)), reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
-  const RecordOp op("l1_loss");
+  const OpRange op("l1_loss");
   if (const Casts cast{AutocastOp::l1_loss, x}) return l1_loss(cast(x), cast(y), reduction);
   require_pair(x, y, "l1_loss");
   return reduced(abs(sub(x, y)), reduction);
@@ -279,7 +279,7 @@ struct SmoothL1Backward final : Node {
 }  // namespace
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
-  const RecordOp op("smooth_l1_loss");
+  const OpRange op("smooth_l1_loss");
   if (const Casts cast{AutocastOp::smooth_l1_loss, x})
     return smooth_l1_loss(cast(x), cast(y), beta, reduction);
   require_pair(x, y, "smooth_l1_loss");
@@ -293,7 +293,7 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction, TargetScale target) {
-  const RecordOp op("kl_div");
+  const OpRange op("kl_div");
   if (const Casts cast{AutocastOp::kl_div, x}) return kl_div(cast(x), cast(y), reduction, target);
   require_pair(x, y, "kl_div");
   if (target == TargetScale::log_probabilities) return reduced(mul(exp(y), sub(y, x)), reduction);

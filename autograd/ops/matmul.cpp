@@ -77,7 +77,7 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
-  const RecordOp op("matmul");
+  const OpRange op("matmul");
   if (const Casts cast{AutocastOp::matmul, a}) return matmul(cast(a), cast(b));
   require<ShapeError>(a.dim() >= 1 && b.dim() >= 1,
                       "matmul: a 0-dim tensor has no product; use mul");
@@ -105,7 +105,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  const RecordOp op("linear");
+  const OpRange op("linear");
   if (const Casts cast{AutocastOp::linear, x})
     return linear(cast(x), cast(weight), cast(bias), activation);
   require<ShapeError>(weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1),

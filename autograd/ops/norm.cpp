@@ -149,7 +149,7 @@ Tensor inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options) {
-  const RecordOp op("batch_norm");
+  const OpRange op("batch_norm");
   require<ShapeError>(x.dim() >= 2, "batch_norm: input ", x.shape(), " has no channel dimension");
   require_float(x, "batch_norm");
   require_one_device("batch_norm", {x, gamma, beta, running_mean, running_var, options.residual});

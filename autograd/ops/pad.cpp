@@ -57,7 +57,7 @@ Tensor pad_with_elements(const Tensor& x, std::int64_t dim, std::int64_t before,
 }  // namespace
 
 Tensor pad(const Tensor& x, const Dims& padding, PadMode mode, Scalar value) {
-  const RecordOp op("pad");
+  const OpRange op("pad");
   const std::int64_t padded = padding.size() / 2;
   require<ShapeError>(padding.size() % 2 == 0 && padded <= x.dim(), "pad: padding ", padding,
                       " is not two numbers for each of the last dimensions of ", x.shape());

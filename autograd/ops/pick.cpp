@@ -74,7 +74,8 @@ struct ExtremeBackward final : Node {
   }
 };
 
-Tensor extreme(const char* op, FoldOp kernel, const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor extreme(const char* op, ReductionOp kernel, const Tensor& x, const Dims& dims,
+               bool keepdim) {
   const Reduced shape = reduced(x, dims, keepdim, op);
   require<ShapeError>(shape.length > 0, op, ": the tensor ", x.shape(), " has no elements");
   Tensor y = renamed(reduce_kept(kernel, x, shape, x.dtype()), shape.result);
@@ -90,13 +91,13 @@ ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) {
   return extremum("min", false, x, dim, keepdim);
 }
 Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
-  return extreme("amax", FoldOp::max, x, dims, keepdim);
+  return extreme("amax", ReductionOp::max, x, dims, keepdim);
 }
 Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) {
-  return extreme("amin", FoldOp::min, x, dims, keepdim);
+  return extreme("amin", ReductionOp::min, x, dims, keepdim);
 }
-Tensor max(const Tensor& x) { return extreme("max", FoldOp::max, x, {}, false); }
-Tensor min(const Tensor& x) { return extreme("min", FoldOp::min, x, {}, false); }
+Tensor max(const Tensor& x) { return extreme("max", ReductionOp::max, x, {}, false); }
+Tensor min(const Tensor& x) { return extreme("min", ReductionOp::min, x, {}, false); }
 Tensor max(const Tensor& a, const Tensor& b) { return maximum(a, b); }
 Tensor min(const Tensor& a, const Tensor& b) { return minimum(a, b); }
 
@@ -119,11 +120,11 @@ Tensor argmin(const Tensor& x, std::int64_t dim, bool keepdim) {
 
 Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
   const Reduced shape = reduced(x, dims, keepdim, "all");
-  return renamed(reduce_kept(FoldOp::all, x, shape, boolean), shape.result);
+  return renamed(reduce_kept(ReductionOp::all, x, shape, boolean), shape.result);
 }
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {
   const Reduced shape = reduced(x, dims, keepdim, "any");
-  return renamed(reduce_kept(FoldOp::any, x, shape, boolean), shape.result);
+  return renamed(reduce_kept(ReductionOp::any, x, shape, boolean), shape.result);
 }
 
 ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending) {

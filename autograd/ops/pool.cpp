@@ -203,7 +203,7 @@ ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Conv2dOptions::Pair ke
   if (x.dim() == 3)
     return detail::with_batch(
         x, 4, [&](const Tensor& image) { return max_pool2d_with_indices(image, kernel, options); });
-  const RecordOp op("max_pool2d");
+  const OpRange op("max_pool2d");
   require(!options.divisor_override, "max_pool2d: only average pooling has a divisor_override");
   if (options.dilation.h != 1 || options.dilation.w != 1)
     return dilated_max_pool2d(x, kernel, options);
@@ -286,7 +286,7 @@ Tensor avg_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions opt
   if (x.dim() == 3)
     return detail::with_batch(
         x, 4, [&](const Tensor& image) { return avg_pool2d(image, kernel, options); });
-  const RecordOp op("avg_pool2d");
+  const OpRange op("avg_pool2d");
   require(options.dilation.h == 1 && options.dilation.w == 1,
           "avg_pool2d: only max pooling has a dilation");
   auto [params, output] = plan("avg_pool2d", x, kernel, options);
@@ -331,7 +331,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
   if (x.dim() == 3)
     return detail::with_batch(
         x, 4, [&](const Tensor& image) { return adaptive_avg_pool2d(image, output_size); });
-  const RecordOp op("adaptive_avg_pool2d");
+  const OpRange op("adaptive_avg_pool2d");
   require_planes(x, "adaptive_avg_pool2d");
   require<ShapeError>(output_size.h > 0 && output_size.w > 0, "adaptive_avg_pool2d: output size ",
                       output_size.h, "x", output_size.w, " is empty");
@@ -341,7 +341,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
 }
 
 Tensor upsample_nearest2d(const Tensor& x, std::int64_t scale) {
-  const RecordOp op("upsample_nearest2d");
+  const OpRange op("upsample_nearest2d");
   if (const Casts cast{AutocastOp::upsample_nearest2d, x})
     return upsample_nearest2d(cast(x), scale);
   require<ShapeError>(x.dim() == 4, "upsample_nearest2d: input ", x.shape(),

@@ -61,21 +61,21 @@ Tensor divided(const Tensor& dy, const Tensor& y, double factor = 1) {
 }  // namespace
 
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
-  const RecordOp op("sum");
+  const OpRange op("sum");
   if (const Casts cast{AutocastOp::sum, x}) return sum(cast(x), dims, keepdim);
   Reduced shape = reduced(x, dims, keepdim, "sum");
   DType dtype = is_floating(x.dtype()) ? x.dtype() : i64;
-  Tensor y = renamed(reduce_kept(FoldOp::sum, x, shape, dtype), shape.result);
+  Tensor y = renamed(reduce_kept(ReductionOp::sum, x, shape, dtype), shape.result);
   return record<SumBackward>({x}, y, shape.kept, x.shape());
 }
 
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
-  const RecordOp op("mean");
+  const OpRange op("mean");
   require_float(x, "mean");
   Reduced shape = reduced(x, dims, keepdim, "mean");
   Tensor y = no_grad([&] {
     Tensor wide = widened(x);
-    Tensor total = reduce_kept(FoldOp::sum, wide, shape, wide.dtype());
+    Tensor total = reduce_kept(ReductionOp::sum, wide, shape, wide.dtype());
     return to(renamed(div(total, static_cast<double>(shape.length)), shape.result), x.dtype());
   });
   return record<MeanBackward>({x}, y, shape, x.shape());
@@ -113,7 +113,7 @@ Tensor variance(const Tensor& x, const Dims& dims, std::int64_t correction, bool
   Tensor y = no_grad([&] {
     Tensor wide = to(x, f64);
     Tensor squares =
-        reduce_kept(FoldOp::sum_squares, sub(wide, mean(wide, dims, true)), shape, f64);
+        reduce_kept(ReductionOp::sum_squares, sub(wide, mean(wide, dims, true)), shape, f64);
     return renamed(div(squares, degrees), shape.result);
   });
   return record<VarBackward>({x}, y, x, dims, shape.kept, correction, degrees);
@@ -131,13 +131,13 @@ struct StdBackward final : Node {
 }  // namespace
 
 Tensor var(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
-  const RecordOp op("var");
+  const OpRange op("var");
   require_float(x, "var");
   return to(variance(x, dims, correction, keepdim), x.dtype());
 }
 
 Tensor std(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
-  const RecordOp op("std");
+  const OpRange op("std");
   require_float(x, "std");
   Tensor squared = variance(x, dims, correction, keepdim);
   Tensor y = apply_unary(UnaryOp::sqrt, squared);
@@ -145,12 +145,12 @@ Tensor std(const Tensor& x, const Dims& dims, std::int64_t correction, bool keep
 }
 
 Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
-  const RecordOp op("prod");
+  const OpRange op("prod");
   if (const Casts cast{AutocastOp::prod, x}) return prod(cast(x), dims, keepdim);
   const Reduced shape = reduced(x, dims, keepdim, "prod");
   if (!is_floating(x.dtype()) || x.numel() == 0) {
     const DType dtype = is_floating(x.dtype()) ? x.dtype() : i64;
-    const Tensor y = renamed(reduce_kept(FoldOp::prod, x, shape, dtype), shape.result);
+    const Tensor y = renamed(reduce_kept(ReductionOp::prod, x, shape, dtype), shape.result);
     return is_floating(dtype) ? add(y, sum(x, dims, keepdim)) : y;  // the sum is 0, and recorded
   }
   // The reduced dimensions, merged at the end, are multiplied as a tree of halves: its derivatives,
@@ -196,13 +196,13 @@ struct NormBackward final : Node {
 }  // namespace
 
 Tensor norm(const Tensor& x, const Dims& dims, bool keepdim) {
-  const RecordOp op("norm");
+  const OpRange op("norm");
   if (const Casts cast{AutocastOp::norm, x}) return norm(cast(x), dims, keepdim);
   require_float(x, "norm");
   Reduced shape = reduced(x, dims, keepdim, "norm");
   Tensor y = no_grad([&] {
     Tensor wide = widened(x);
-    Tensor squares = reduce_kept(FoldOp::sum_squares, wide, shape, wide.dtype());
+    Tensor squares = reduce_kept(ReductionOp::sum_squares, wide, shape, wide.dtype());
     return to(renamed(sqrt(squares), shape.result), x.dtype());
   });
   return record<NormBackward>({x}, y, x, y, shape.kept);
@@ -244,7 +244,7 @@ struct VectorNormBackward final : Node {
 }  // namespace
 
 Tensor vector_norm(const Tensor& x, double ord, const Dims& dims, bool keepdim) {
-  const RecordOp op("vector_norm");
+  const OpRange op("vector_norm");
   if (const Casts cast{AutocastOp::norm, x}) return vector_norm(cast(x), ord, dims, keepdim);
   require(ord > 0, "vector_norm: ord ", ord, " is not positive");
   if (ord == 2) return norm(x, dims, keepdim);
@@ -253,9 +253,9 @@ Tensor vector_norm(const Tensor& x, double ord, const Dims& dims, bool keepdim) 
   require<ShapeError>(!std::isinf(ord) || shape.length > 0, "vector_norm: the tensor ", x.shape(),
                       " has no elements to find the largest of");
   Tensor y = no_grad([&] {
-    if (std::isinf(ord)) return reduce_kept(FoldOp::max, abs(x), shape, x.dtype());
+    if (std::isinf(ord)) return reduce_kept(ReductionOp::max, abs(x), shape, x.dtype());
     Tensor size = abs(to(x, f64));  // its powers may be outside the range of f32
-    Tensor powers = reduce_kept(FoldOp::sum, pow(size, ord), shape, f64);
+    Tensor powers = reduce_kept(ReductionOp::sum, pow(size, ord), shape, f64);
     return to(pow(powers, 1 / ord), x.dtype());
   });
   y = renamed(y, shape.result);
@@ -286,16 +286,16 @@ struct LogSumExpBackward final : Node {
 }  // namespace
 
 Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim) {
-  const RecordOp op("logsumexp");
+  const OpRange op("logsumexp");
   if (const Casts cast{AutocastOp::logsumexp, x}) return logsumexp(cast(x), dims, keepdim);
   require_float(x, "logsumexp");
   Reduced shape = reduced(x, dims, keepdim, "logsumexp");
   Tensor y = no_grad([&] {
     if (x.numel() == 0) return log(sum(x, dims, keepdim));
     Tensor wide = widened(x);
-    Tensor top = reduce_kept(FoldOp::max, wide, shape, wide.dtype());
+    Tensor top = reduce_kept(ReductionOp::max, wide, shape, wide.dtype());
     top = masked_fill(top, isinf(top), 0.0);  // inf - inf would be NaN
-    Tensor total = reduce_kept(FoldOp::sum, exp(sub(wide, top)), shape, wide.dtype());
+    Tensor total = reduce_kept(ReductionOp::sum, exp(sub(wide, top)), shape, wide.dtype());
     return to(renamed(add(log(total), top), shape.result), x.dtype());
   });
   return record<LogSumExpBackward>({x}, y, x, y, shape.kept);

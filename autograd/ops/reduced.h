@@ -41,7 +41,7 @@ inline Tensor renamed(const Tensor& y, const Dims& sizes) {
 }
 
 /// x reduced as `shape` says, in the given dtype, not recorded. Reduced dimensions keep size 1.
-inline Tensor reduce_kept(FoldOp op, const Tensor& x, const Reduced& shape, DType dtype) {
+inline Tensor reduce_kept(ReductionOp op, const Tensor& x, const Reduced& shape, DType dtype) {
   Tensor y = Tensor::empty(shape.kept, {.dtype = dtype, .device = x.device()});
   backend(x).reduce(op, x, y);
   return y;

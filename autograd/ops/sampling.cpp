@@ -25,7 +25,7 @@ Tensor positive_uniform(const Dims& sizes, TensorOptions options, Generator& gen
 }  // namespace
 
 Tensor bernoulli(const Tensor& p, Generator& generator) {
-  const RecordOp op("bernoulli");
+  const OpRange op("bernoulli");
   require_float(p, "bernoulli");
   const NoGradGuard no_grad;
   require(all(logical_and(ge(p, 0), le(p, 1))).item<bool>(),
@@ -37,7 +37,7 @@ Tensor bernoulli(const Tensor& p, Generator& generator) {
 }
 
 Tensor multinomial(const Tensor& weights, std::int64_t n, bool replacement, Generator& generator) {
-  const RecordOp op("multinomial");
+  const OpRange op("multinomial");
   require_float(weights, "multinomial");
   require<ShapeError>(weights.dim() == 1 || weights.dim() == 2,
                       "multinomial: expected weights (categories) or (rows, categories), got ",
@@ -74,7 +74,7 @@ Tensor multinomial(const Tensor& weights, std::int64_t n, bool replacement, Gene
 
 Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options,
                       Generator& generator) {
-  const RecordOp op("gumbel_softmax");
+  const OpRange op("gumbel_softmax");
   require_float(logits, "gumbel_softmax");
   require(options.tau > 0, "gumbel_softmax: tau is ", options.tau, "; expected a positive number");
   // In f64, so that the draws do not depend on the dtype. -log of 1 is 0, whose logarithm is

@@ -44,7 +44,7 @@ Tensor extreme_so_far(const char* op, bool largest, const Tensor& x, std::int64_
 }  // namespace
 
 Tensor cumprod(const Tensor& x, std::int64_t dim) {
-  const RecordOp op("cumprod");
+  const OpRange op("cumprod");
   dim = wrap_dim(dim, x.dim(), "cumprod");
   if (x.dim() == 0) return is_floating(x.dtype()) ? reshape(x, {}) : to(x, i64);
   if (!is_floating(x.dtype()))
@@ -55,7 +55,7 @@ Tensor cumprod(const Tensor& x, std::int64_t dim) {
 }
 
 Tensor logcumsumexp(const Tensor& x, std::int64_t dim) {
-  const RecordOp op("logcumsumexp");
+  const OpRange op("logcumsumexp");
   require_float(x, "logcumsumexp");
   dim = wrap_dim(dim, x.dim(), "logcumsumexp");
   if (x.dim() == 0) return reshape(x, {});
@@ -65,13 +65,13 @@ Tensor logcumsumexp(const Tensor& x, std::int64_t dim) {
 }
 
 ValuesAndIndices cummax(const Tensor& x, std::int64_t dim) {
-  const RecordOp op("cummax");
+  const OpRange op("cummax");
   const Tensor indices = extreme_so_far("cummax", true, x, dim);
   return {gather(x, dim, indices), indices};
 }
 
 ValuesAndIndices cummin(const Tensor& x, std::int64_t dim) {
-  const RecordOp op("cummin");
+  const OpRange op("cummin");
   const Tensor indices = extreme_so_far("cummin", false, x, dim);
   return {gather(x, dim, indices), indices};
 }

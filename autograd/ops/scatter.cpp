@@ -217,7 +217,7 @@ struct ScatterProdBackward final : Node {
 }  // namespace
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src) {
-  const RecordOp op("scatter");
+  const OpRange op("scatter");
   return scattered("scatter", ScatterOp::set, x, dim, index, src);
 }
 
@@ -226,7 +226,7 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar va
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src) {
-  const RecordOp op("scatter_add");
+  const OpRange op("scatter_add");
   if (const Casts cast{AutocastOp::scatter_add, x, src})
     return scatter_add(cast(x), dim, index, cast(src));
   return scattered("scatter_add", ScatterOp::add, x, dim, index, src);
@@ -234,7 +234,7 @@ Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const
 
 Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src,
                       std::string_view reduce, ScatterReduceOptions options) {
-  const RecordOp op("scatter_reduce");
+  const OpRange op("scatter_reduce");
   constexpr const char* name = "scatter_reduce";
   const bool self = options.include_self;
   if (index.dtype() == i32) return scatter_reduce(x, dim, to(index, i64), src, reduce, options);
@@ -270,7 +270,7 @@ Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, co
 
 Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src,
                  IndexAddOptions options) {
-  const RecordOp op("index_add");
+  const OpRange op("index_add");
   check_alpha(x.dtype(), options.alpha, "index_add");
   const bool is_whole = !is_floating(src.dtype());
   const Tensor terms = options.alpha == 1 ? src
@@ -280,7 +280,7 @@ Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const T
 }
 
 Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src) {
-  const RecordOp op("index_copy");
+  const OpRange op("index_copy");
   return index_scattered("index_copy", ScatterOp::set, x, dim, index, src);
 }
 
@@ -316,7 +316,7 @@ const Tensor& in_place(const char* op, const Tensor& x, const Tensor& src, const
 }  // namespace
 
 Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value) {
-  const RecordOp op("index_fill");
+  const OpRange op("index_fill");
   return index_filled(x, dim, index, value, Into::copy);
 }
 

@@ -45,7 +45,7 @@ Tensor filled_place(const Tensor& x, std::int64_t dim, std::int64_t value) {
 }  // namespace
 
 ValuesAndIndices kthvalue(const Tensor& x, std::int64_t k, std::int64_t dim, bool keepdim) {
-  const RecordOp op("kthvalue");
+  const OpRange op("kthvalue");
   dim = wrap_dim(dim, x.dim(), "kthvalue");
   if (x.dim() == 0) {
     const auto [values, indices] = kthvalue(reshape(x, {1}), k, 0);
@@ -57,7 +57,7 @@ ValuesAndIndices kthvalue(const Tensor& x, std::int64_t k, std::int64_t dim, boo
 }
 
 ValuesAndIndices median(const Tensor& x, std::int64_t dim, bool keepdim) {
-  const RecordOp op("median");
+  const OpRange op("median");
   dim = wrap_dim(dim, x.dim(), "median");
   if (x.dim() == 0) return kthvalue(x, 1, dim, keepdim);
   require<ShapeError>(x.size(dim) > 0, "median: dimension ", dim, " of shape ", x.shape(),
@@ -73,7 +73,7 @@ Tensor median(const Tensor& x) {
 }
 
 Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
-  const RecordOp op("quantile");
+  const OpRange op("quantile");
   require<DTypeError>(x.dtype() == f32 || x.dtype() == f64, "quantile: the input is ", x.dtype(),
                       "; expected f32 or f64");
   require(q >= 0 && q <= 1, "quantile: q = ", q, " is not in 0 … 1");
@@ -124,7 +124,7 @@ Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options
 }
 
 Unique unique(const Tensor& x) {
-  const RecordOp op("unique");
+  const OpRange op("unique");
   const NoGradGuard no_grad;
   const Tensor flat = reshape(x, {x.numel()});
   const std::int64_t n = flat.numel();
@@ -142,7 +142,7 @@ Unique unique(const Tensor& x) {
 }
 
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, SearchOptions options) {
-  const RecordOp op("searchsorted");
+  const OpRange op("searchsorted");
   require<ShapeError>(sorted.dim() >= 1, "searchsorted: the sorted sequence has no dimension");
   if (sorted.dim() == 1 && values.dim() != 1) {
     const Tensor flat = searchsorted(sorted, reshape(values, {values.numel()}), options);
@@ -174,7 +174,7 @@ Tensor bucketize(const Tensor& x, const Tensor& boundaries, SearchOptions option
 }
 
 Tensor bincount(const Tensor& x, const BincountOptions& options) {
-  const RecordOp op("bincount");
+  const OpRange op("bincount");
   require<ShapeError>(x.dim() == 1, "bincount: the input has shape ", x.shape(),
                       ", not one dimension");
   require<DTypeError>(!is_floating(x.dtype()) && x.dtype() != boolean, "bincount: the input is ",
@@ -203,7 +203,7 @@ Tensor bincount(const Tensor& x, const BincountOptions& options) {
 }
 
 Tensor histc(const Tensor& x, const HistcOptions& options) {
-  const RecordOp op("histc");
+  const OpRange op("histc");
   require_float(x, "histc");
   require(options.bins > 0, "histc: ", options.bins, " bins is not a positive number");
   require(options.min <= options.max, "histc: min ", options.min, " exceeds max ", options.max);
@@ -229,7 +229,7 @@ Tensor histc(const Tensor& x, const HistcOptions& options) {
 }
 
 Tensor isin(const Tensor& x, const Tensor& elements) {
-  const RecordOp op("isin");
+  const OpRange op("isin");
   const NoGradGuard no_grad;
   const std::int64_t n = elements.numel();
   if (n == 0) return zeros(x.shape(), {.dtype = boolean, .device = x.device()});

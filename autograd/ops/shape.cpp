@@ -236,7 +236,7 @@ struct FlipBackward final : Node {
 }  // namespace
 
 Tensor flip(const Tensor& x, const Dims& dims) {
-  const RecordOp op("flip");
+  const OpRange op("flip");
   Dims flipped = wrap_dims(dims, x.dim(), "flip");
   // Copies into y read backwards. Inside a kernel strides may be negative, although no op returns
   // such a tensor.
@@ -276,7 +276,7 @@ struct CatBackward final : Node {
 }  // namespace
 
 Tensor cat(const Tensors& xs, std::int64_t dim) {
-  const RecordOp op("cat");
+  const OpRange op("cat");
   require<ShapeError>(!xs.empty(), "cat: the list of tensors is empty");
   auto skipped = [](const Tensor& x) { return x.shape() == Dims{0}; };
   const auto found = std::ranges::find_if_not(xs, skipped);
@@ -315,7 +315,7 @@ Tensor cat(const Tensors& xs, std::int64_t dim) {
 }
 
 Tensor stack(const Tensors& xs, std::int64_t dim) {
-  const RecordOp op("stack");
+  const OpRange op("stack");
   require<ShapeError>(!xs.empty(), "stack: the list of tensors is empty");
   dim = wrap_dim(dim, xs[0].dim() + 1, "stack");
   Tensors rows;

@@ -13,12 +13,12 @@
 namespace rondo {
 
 Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim) {
-  const RecordOp op("nansum");
+  const OpRange op("nansum");
   return sum(masked_fill(x, isnan(x), 0), dims, keepdim);
 }
 
 Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim) {
-  const RecordOp op("nanmean");
+  const OpRange op("nanmean");
   require_float(x, "nanmean");
   const Tensor counts = sum(to(logical_not(isnan(x)), i64), dims, keepdim);
   return to(nansum(widened(x), dims, keepdim) / counts, x.dtype());
@@ -31,7 +31,7 @@ StdMean std_mean(const Tensor& x, const Dims& dims, std::int64_t correction, boo
 }
 
 Tensor cov(const Tensor& x, CovOptions options) {
-  const RecordOp op("cov");
+  const OpRange op("cov");
   require_float(x, "cov");
   require<ShapeError>(x.dim() <= 2, "cov: expected (variables, n) or (n), got ", x.shape());
   const Tensor rows = x.dim() == 2 ? x : reshape(x, {1, x.numel()});
@@ -42,7 +42,7 @@ Tensor cov(const Tensor& x, CovOptions options) {
 }
 
 Tensor corrcoef(const Tensor& x) {
-  const RecordOp op("corrcoef");
+  const OpRange op("corrcoef");
   const Tensor c = cov(x);
   if (c.dim() == 0) return c / c;
   const Tensor deviation = sqrt(diagonal(c));
@@ -50,7 +50,7 @@ Tensor corrcoef(const Tensor& x) {
 }
 
 Tensor diff(const Tensor& x, const DiffOptions& options) {
-  const RecordOp op("diff");
+  const OpRange op("diff");
   require<ShapeError>(x.dim() > 0, "diff: a tensor without dimensions has no differences");
   require(options.n >= 0, "diff: n is ", options.n, "; expected 0 or more");
   const std::int64_t dim = wrap_dim(options.dim, x.dim(), "diff");
@@ -90,12 +90,12 @@ Tensor trapezoids(const char* op, const Tensor& y, const TrapezoidOptions& optio
 }  // namespace
 
 Tensor trapezoid(const Tensor& y, const TrapezoidOptions& options) {
-  const RecordOp op("trapezoid");
+  const OpRange op("trapezoid");
   return sum(trapezoids("trapezoid", y, options), {options.dim});
 }
 
 Tensor cumulative_trapezoid(const Tensor& y, const TrapezoidOptions& options) {
-  const RecordOp op("cumulative_trapezoid");
+  const OpRange op("cumulative_trapezoid");
   return cumsum(trapezoids("cumulative_trapezoid", y, options), options.dim);
 }
 

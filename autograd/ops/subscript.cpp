@@ -207,7 +207,7 @@ Tensor broadcast_value(const char* op, const Tensor& x, const Tensor& value, con
 }  // namespace
 
 Tensor index(const Tensor& x, const std::vector<TensorIndex>& where) {
-  const RecordOp op("index");
+  const OpRange op("index");
   const Parsed parsed = parse("index", x, where);
   if (!has_tensor(parsed)) return parsed.view.is_same(x) ? reshape(x, x.shape()) : parsed.view;
   const Rows rows(parsed);
@@ -232,7 +232,7 @@ Tensor Tensor::operator[](const TensorIndex& where) const { return rondo::index(
 const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& where, const Tensor& value,
                                  bool accumulate) const {
   constexpr const char* name = "index_put_";
-  const RecordOp op(name);
+  const OpRange op(name);
   check_in_place(*this, name, value);
   require_distinct_elements(*this, name);
   const Parsed parsed = parse(name, *this, where);
@@ -277,7 +277,7 @@ Tensor nonzero(const Tensor& x) {
 }
 
 Tensor masked_select(const Tensor& x, const Tensor& mask) {
-  const RecordOp op("masked_select");
+  const OpRange op("masked_select");
   require<DTypeError>(mask.dtype() == boolean, "masked_select: the mask is ", mask.dtype(),
                       ", not bool");
   require_one_device("masked_select", {x, mask});
@@ -289,7 +289,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
 Tensors where(const Tensor& condition) { return unbind(nonzero(condition), 1); }
 
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source) {
-  const RecordOp op("masked_scatter");
+  const OpRange op("masked_scatter");
   require<DTypeError>(mask.dtype() == boolean, "masked_scatter: the mask is ", mask.dtype(),
                       ", not bool");
   require_one_device("masked_scatter", {x, mask, source});

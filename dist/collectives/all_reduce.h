@@ -39,7 +39,7 @@ enum class AllReduce : std::uint8_t {
 
 /// "auto", "shared", "direct", "tree", "doubling", "halving", "pairwise", "ring", "hierarchical",
 /// "nccl", "mpi" or "mpi_blocking".
-const char* name_of(AllReduce way);
+const char* name_of(AllReduce algorithm);
 /// Parses one of these names; throws CommError for anything else.
 AllReduce parse_all_reduce(std::string_view name);
 

@@ -9,11 +9,11 @@
 // collective's first ones, so the check costs two small messages and no wait. If all neighbours
 // agree, all ranks agree.
 //
-// A rank whose neighbours agree may still exchange data with a rank that does not agree, in some
-// round, before any rank has noticed. Therefore the tags of a collective's messages are derived
-// from its signature: messages of another collective match no receive, and no rank gets a result
-// from them. (MPI's own collectives have no tags: there a wrong result may come first, and the
-// error only with the next collective.)
+// A rank exchanges data with other ranks than its neighbours, too. One of them may call another
+// collective, and no rank has noticed it yet. Therefore the tags of a collective's messages are
+// derived from its signature: messages of another collective match no receive, and no rank gets a
+// result from them. (MPI's own collectives have no tags. There a rank may get a wrong result, and
+// the error only in the next collective.)
 
 #include <cstdint>
 #include <functional>

@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto watch_every = std::chrono::milliseconds(20);
 constexpr auto look_every = std::chrono::milliseconds(100);  // while no thread waits
-// How long to wait for messages that a rank sent before it said that it is leaving. They
+// How long to wait for messages that a rank sent before it announced that it finalizes MPI. They
 // use another connection, so they may arrive later.
 constexpr auto time_to_arrive = std::chrono::seconds(5);
 
@@ -286,8 +286,8 @@ std::optional<Progress::PeerFailed> Progress::peer_failure(const Operation& oper
   last_watched_ = now;
   if (const std::string heard = news_.bad(*watch_, now); !heard.empty())
     return PeerFailed(heard, false);
-  if (const std::string left = in_vain(operation, since, now); !left.empty())
-    return PeerFailed(left, true);
+  if (const std::string vain = in_vain(operation, since, now); !vain.empty())
+    return PeerFailed(vain, true);
   return std::nullopt;
 }
 
@@ -295,8 +295,8 @@ std::string Progress::in_vain(const Operation& operation, Clock::time_point sinc
                               Clock::time_point now) const {
   if (now - since < time_to_arrive) return {};
   const int rank = operation.awaits();
-  const auto left = rank < 0 ? std::nullopt : watch_->left(rank);
-  if (!left || now - *left < time_to_arrive) return {};
+  const auto finalized = rank < 0 ? std::nullopt : watch_->finalized(rank);
+  if (!finalized || now - *finalized < time_to_arrive) return {};
   return concat("rank ", rank, " has reached the end of its program");
 }
 

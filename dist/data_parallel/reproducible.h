@@ -62,12 +62,12 @@ class ReproducibleDataParallel {
   ~ReproducibleDataParallel();
 
   /// Runs forward and backward of this rank's shards: equal parts of the rows of `input` and
-  /// `target`, the first for shard rank * L / n. Afterwards the parameters' .grad is the mean over
-  /// all shards, bit-identical on all ranks, and so are running statistics. Returns the mean loss.
-  /// The default criterion is cross_entropy. The default generator must have the same state on all
-  /// ranks; it is advanced by L * 2^16 streams. Throws ShapeError if the rows cannot be divided by
-  /// the rank's shards, CommError naming a parameter that a shard's backward did not reach, and
-  /// whatever the model throws. Collective.
+  /// `target`. The first part is shard rank * L / n. Afterwards the parameters' .grad is the mean
+  /// over all shards, bit-identical on all ranks, and so are running statistics. Returns the mean
+  /// loss. The default criterion is cross_entropy. The default generator must have the same state
+  /// on all ranks; it is advanced by L * 2^16 streams. Throws ShapeError if the rows cannot be
+  /// divided by the rank's shards, CommError naming a parameter that a shard's backward did not
+  /// reach, and whatever the model throws. Collective.
   double backward(const Tensor& input, const Tensor& target, const Criterion& criterion = {});
   /// The losses of all shards in the last backward; equal on all ranks.
   const std::vector<double>& losses() const { return losses_; }

@@ -2,7 +2,7 @@
 // one byte for its kind, two bytes for its length (low byte first), and text:
 //
 //   '.'            a heartbeat
-//   'l' rank       this rank's program has ended: it calls no more collectives
+//   'l' rank       this rank has called its last collective: its program has ended
 //   'b'            goodbye: the sender has finalized MPI; its last message
 //   'e' sentence   a rank has ended
 //   'f' sentence   a collective, or a rank, has failed
@@ -30,9 +30,9 @@ namespace {
 using side::Link;
 using std::chrono::milliseconds;
 
-constexpr char beat = '.', leaving = 'l', goodbye = 'b', end_of_rank = 'e', failure = 'f';
+constexpr char beat = '.', finalizing = 'l', goodbye = 'b', end_of_rank = 'e', failure = 'f';
 constexpr std::size_t header_bytes = 3, longest_text = 1000;
-constexpr milliseconds patience_at_end(200);
+constexpr milliseconds time_at_end(200);
 
 std::string message(char kind, const std::string& text) {
   const std::size_t n = std::min(text.size(), longest_text);
@@ -82,7 +82,7 @@ SideChannel::~SideChannel() {
     thread_.detach();
     return;
   }
-  leave();
+  finalize();
   {
     std::lock_guard lock(mutex_);
     stops_ = true;
@@ -111,20 +111,20 @@ void SideChannel::tell(const std::string& why) {
   eventfd_write(wake_.file(), 1);
 }
 
-void SideChannel::leave() {
-  note_left(rank_);
+void SideChannel::finalize() {
+  note_finalized(rank_);
   eventfd_write(wake_.file(), 1);
 }
 
-std::optional<Clock::time_point> SideChannel::left(int rank) const {
+std::optional<Clock::time_point> SideChannel::finalized(int rank) const {
   std::lock_guard lock(mutex_);
-  const auto found = left_.find(rank);
-  return found == left_.end() ? std::nullopt : std::optional(found->second);
+  const auto found = finalized_.find(rank);
+  return found == finalized_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void SideChannel::note_left(int rank) {
+void SideChannel::note_finalized(int rank) {
   std::lock_guard lock(mutex_);
-  left_.emplace(rank, Clock::now());
+  finalized_.emplace(rank, Clock::now());
 }
 
 // ---- Called by the side channel's thread.
@@ -161,7 +161,7 @@ bool SideChannel::is_over() {
     pass_on();
     say_to_all(goodbye);
     for (const Link& link : links_) link.socket.close_for_writing();
-    ends_at_ = Clock::now() + patience_at_end;
+    ends_at_ = Clock::now() + time_at_end;
   }
   return links_.empty() || Clock::now() >= *ends_at_;
 }
@@ -197,10 +197,10 @@ void SideChannel::read(Link& link) {
 }
 
 void SideChannel::handle(Link& link, char kind, const std::string& text) {
-  if (kind == leaving) {
+  if (kind == finalizing) {
     int rank = link.rank;
     std::from_chars(text.data(), text.data() + text.size(), rank);
-    note_left(rank);
+    note_finalized(rank);
   } else if (kind == goodbye) {
     link.has_said_goodbye = true;
   } else if (kind == failure) {
@@ -250,19 +250,19 @@ void SideChannel::check_launcher() {
 
 /// Passes on each new event once, whether this rank noticed it or learned it from a neighbour.
 void SideChannel::pass_on() {
-  std::vector<int> left;
+  std::vector<int> newly_finalized;
   std::string ended, failed;
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [rank, since] : left_)
-      if (told_left_.insert(rank).second) left.push_back(rank);
+    for (const auto& [rank, since] : finalized_)
+      if (told_finalized_.insert(rank).second) newly_finalized.push_back(rank);
     if (!std::exchange(has_told_failed_, !failed_.empty())) failed = failed_;
     if (!std::exchange(has_told_ended_, !ended_.empty())) ended = ended_;
   }
   if (ends_at_) return;  // nothing can be sent after the end of file
   if (!failed.empty()) say_to_all(failure, failed);
   if (!ended.empty()) say_to_all(end_of_rank, ended);
-  for (const int rank : left) say_to_all(leaving, std::to_string(rank));
+  for (const int rank : newly_finalized) say_to_all(finalizing, std::to_string(rank));
 }
 
 void SideChannel::say_to_all(char kind, const std::string& text) {

@@ -85,8 +85,8 @@ class SideChannel final : public Watch {
   std::string failed() const override;
   void tell(const std::string& why) override;
   bool tells_others() const override { return true; }
-  void leave() override;
-  std::optional<std::chrono::steady_clock::time_point> left(int rank) const override;
+  void finalize() override;
+  std::optional<std::chrono::steady_clock::time_point> finalized(int rank) const override;
   /// The neighbours to which this rank was connected when the constructor returned.
   const std::set<int>& connected() const { return connected_; }
   /// The ranks to which `rank` should be connected, in order.
@@ -103,7 +103,7 @@ class SideChannel final : public Watch {
   void pass_on();
   void say_to_all(char kind, const std::string& text = {});
   bool is_over();
-  void note_left(int rank);
+  void note_finalized(int rank);
 
   int rank_;
   std::string name_;
@@ -117,13 +117,13 @@ class SideChannel final : public Watch {
   std::chrono::steady_clock::time_point now_, next_beat_;
   std::optional<std::chrono::steady_clock::time_point>
       ends_at_;  // set once its last message has been queued
-  std::set<int> told_left_;
+  std::set<int> told_finalized_;
   bool has_told_ended_ = false, has_told_failed_ = false;
 
   mutable std::mutex mutex_;
   bool stops_ = false;
   std::string ended_, failed_;
-  std::map<int, std::chrono::steady_clock::time_point> left_;
+  std::map<int, std::chrono::steady_clock::time_point> finalized_;
 
   std::thread thread_;
 };

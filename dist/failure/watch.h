@@ -24,9 +24,9 @@ class Watch {
   virtual void tell(const std::string& /*why*/) {}
   virtual bool tells_others() const { return false; }
   /// Tells the others that this rank's program has ended: it calls no more collectives.
-  virtual void leave() {}
-  /// When this rank learned that `rank` has called `leave`; empty if it has not.
-  virtual std::optional<std::chrono::steady_clock::time_point> left(int /*rank*/) const {
+  virtual void finalize() {}
+  /// When this rank learned that `rank` has called `finalize`; empty if it has not.
+  virtual std::optional<std::chrono::steady_clock::time_point> finalized(int /*rank*/) const {
     return std::nullopt;
   }
 };

@@ -85,7 +85,7 @@ double scale_of(const char* op, std::string_view norm, bool inverse, std::int64_
 }
 
 Tensor complex_transform(const char* op, const Tensor& x, bool inverse, const FFTOptions& options) {
-  const RecordOp range(op);
+  const OpRange range(op);
   require_numbers(op, x, true);
   const std::int64_t dim = dim_of(op, x, options.dim, true), n = options.n.value_or(x.size(dim));
   return transformed(resized(op, x, dim, n), dim, inverse, scale_of(op, options.norm, inverse, n));
@@ -146,7 +146,7 @@ Tensor ifft(const Tensor& x, const FFTOptions& options) {
 
 Tensor rfft(const Tensor& x, const FFTOptions& options) {
   constexpr const char* name = "fft::rfft";
-  const RecordOp op(name);
+  const OpRange op(name);
   require_numbers(name, x, false);
   const std::int64_t dim = dim_of(name, x, options.dim, false), n = options.n.value_or(x.size(dim));
   const Tensor whole = transformed(complex(resized(name, x, dim, n)), dim, false,
@@ -156,7 +156,7 @@ Tensor rfft(const Tensor& x, const FFTOptions& options) {
 
 Tensor irfft(const Tensor& x, const FFTOptions& options) {
   constexpr const char* name = "fft::irfft";
-  const RecordOp op(name);
+  const OpRange op(name);
   require_numbers(name, x, true);
   const std::int64_t dim = dim_of(name, x, options.dim, true),
                      n = options.n.value_or(2 * (x.size(dim) - 1)), half = n / 2 + 1;
@@ -225,7 +225,7 @@ Tensor complex(const Tensor& real, const Tensor& imag) {
 }
 
 Tensor complex_mul(const Tensor& a, const Tensor& b) {
-  const RecordOp op("fft::complex_mul");
+  const OpRange op("fft::complex_mul");
   require_numbers("fft::complex_mul", a, true);
   require_numbers("fft::complex_mul", b, true);
   const Tensor ar = select(a, -1, 0), ai = select(a, -1, 1), br = select(b, -1, 0),
@@ -267,7 +267,7 @@ struct Frames {
 
 Tensor stft(const Tensor& x, std::int64_t n_fft, const STFTOptions& options) {
   constexpr const char* name = "fft::stft";
-  const RecordOp op(name);
+  const OpRange op(name);
   require_numbers(name, x, false);
   require<ShapeError>(x.dim() <= 2, name, ": expected (length) or (batch, length), got ",
                       x.shape());
@@ -284,7 +284,7 @@ Tensor stft(const Tensor& x, std::int64_t n_fft, const STFTOptions& options) {
 Tensor istft(const Tensor& x, std::int64_t n_fft, const STFTOptions& options,
              std::optional<std::int64_t> length) {
   constexpr const char* name = "fft::istft";
-  const RecordOp op(name);
+  const OpRange op(name);
   require_numbers(name, x, true);
   require<ShapeError>(
       (x.dim() == 3 || x.dim() == 4) && x.size(-3) == n_fft / 2 + 1 && x.size(-2) > 0, name,

@@ -69,7 +69,7 @@ Tensor eigvalsh(const Tensor& a) { return eigh(a).values; }
 Tensor svdvals(const Tensor& a) { return svd(a).s; }
 
 Tensor pinv(const Tensor& a, const ToleranceOptions& options) {
-  const RecordOp op("linalg::pinv");
+  const OpRange op("linalg::pinv");
   const NoAutocast off;
   const Tensor y = no_grad([&] {
     const auto [u, s, vh] = svd(a);
@@ -81,14 +81,14 @@ Tensor pinv(const Tensor& a, const ToleranceOptions& options) {
 }
 
 Tensor matrix_rank(const Tensor& a, const ToleranceOptions& options) {
-  const RecordOp op("linalg::matrix_rank");
+  const OpRange op("linalg::matrix_rank");
   const NoGradGuard no_grad;
   const Tensor s = svd(a).s;
   return sum(a.numel() == 0 ? zeros_like(s).to(i64) : to(counts(a, s, options), i64), {-1});
 }
 
 LeastSquares lstsq(const Tensor& a, const Tensor& b) {
-  const RecordOp op("linalg::lstsq");
+  const OpRange op("linalg::lstsq");
   const NoAutocast off;
   if (b.dim() == a.dim() - 1) {  // one vector each
     const auto [solution, residuals, rank] = lstsq(a, unsqueeze(b, -1));
@@ -102,7 +102,7 @@ LeastSquares lstsq(const Tensor& a, const Tensor& b) {
 }
 
 Tensor solve_triangular(const Tensor& a, const Tensor& b, TriangularOptions options) {
-  const RecordOp op("linalg::solve_triangular");
+  const OpRange op("linalg::solve_triangular");
   require_square("linalg::solve_triangular", a);
   const std::int64_t inner = options.unitriangular ? 1 : 0;
   const Tensor triangle = options.upper ? triu(a, inner) : tril(a, -inner);
@@ -110,7 +110,7 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, TriangularOptions opti
 }
 
 Tensor matrix_power(const Tensor& a, std::int64_t n) {
-  const RecordOp op("linalg::matrix_power");
+  const OpRange op("linalg::matrix_power");
   require_square("linalg::matrix_power", a);
   const NoAutocast off;
   if (n < 0) return matrix_power(inv(a), -n);
@@ -123,7 +123,7 @@ Tensor matrix_power(const Tensor& a, std::int64_t n) {
 }
 
 Tensor matrix_exp(const Tensor& a) {
-  const RecordOp op("linalg::matrix_exp");
+  const OpRange op("linalg::matrix_exp");
   require_square("linalg::matrix_exp", a);
   const NoAutocast off;
   if (a.numel() == 0) return clone(a);
@@ -208,7 +208,7 @@ Tensor norm(const Tensor& x, double ord, const Dims& dims, bool keepdim) {
 }
 
 Tensor cond(const Tensor& a, double ord) {
-  const RecordOp op("linalg::cond");
+  const OpRange op("linalg::cond");
   if (std::abs(ord) != 2) return matrix_norm(a, ord) * matrix_norm(inv(a), ord);
   const Tensor s = svdvals(a);
   return ord > 0 ? amax(s, {-1}) / amin(s, {-1}) : amin(s, {-1}) / amax(s, {-1});

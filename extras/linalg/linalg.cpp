@@ -231,7 +231,7 @@ Tensor solved(const char* name, const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor solve(const Tensor& a, const Tensor& b) {
-  const RecordOp op("linalg::solve");
+  const OpRange op("linalg::solve");
   constexpr const char* name = "linalg::solve";
   require_matrices(name, a, true);
   require_one_device(name, {a, b});
@@ -241,7 +241,7 @@ Tensor solve(const Tensor& a, const Tensor& b) {
 }
 
 Tensor inv(const Tensor& a) {
-  const RecordOp op("linalg::inv");
+  const OpRange op("linalg::inv");
   require_matrices("linalg::inv", a, true);
   return solved("linalg::inv", a, expand(eye(a.size(-1), -1, a.options()), a.shape()));
 }
@@ -262,7 +262,7 @@ std::pair<Tensor, Tensor> lu_diagonal(const char* op, const Tensor& a) {
 }  // namespace
 
 SignAndLog slogdet(const Tensor& a) {
-  const RecordOp op("linalg::slogdet");
+  const OpRange op("linalg::slogdet");
   require_matrices("linalg::slogdet", a, true);
   const auto [sign, log] = no_grad([&] {
     const auto [diagonal, swaps] = lu_diagonal("linalg::slogdet", a);
@@ -273,7 +273,7 @@ SignAndLog slogdet(const Tensor& a) {
 }
 
 Tensor det(const Tensor& a) {
-  const RecordOp op("linalg::det");
+  const OpRange op("linalg::det");
   require_matrices("linalg::det", a, true);
   const Tensor y = no_grad([&] {
     const auto [diagonal, swaps] = lu_diagonal("linalg::det", a);
@@ -283,7 +283,7 @@ Tensor det(const Tensor& a) {
 }
 
 Tensor cholesky(const Tensor& a) {
-  const RecordOp op("linalg::cholesky");
+  const OpRange op("linalg::cholesky");
   require_matrices("linalg::cholesky", a, true);
   const Tensor factors = copied(a);
   require_result("linalg::cholesky", lapack::cholesky(factors), "is not positive definite");
@@ -292,7 +292,7 @@ Tensor cholesky(const Tensor& a) {
 }
 
 QR qr(const Tensor& a) {
-  const RecordOp op("linalg::qr");
+  const OpRange op("linalg::qr");
   require_matrices("linalg::qr", a, false);
   const std::int64_t m = a.size(-2), n = a.size(-1);
   const NoAutocast off;
@@ -310,7 +310,7 @@ QR qr(const Tensor& a) {
 }
 
 Eigen eigh(const Tensor& a) {
-  const RecordOp op("linalg::eigh");
+  const OpRange op("linalg::eigh");
   require_matrices("linalg::eigh", a, true);
   const std::int64_t n = a.size(-1);
   const Tensor vectors = copied(a), values = zeros({vectors.size(0), n}, a.options());
@@ -323,7 +323,7 @@ Eigen eigh(const Tensor& a) {
 }
 
 SVD svd(const Tensor& a) {
-  const RecordOp op("linalg::svd");
+  const OpRange op("linalg::svd");
   require_matrices("linalg::svd", a, false);
   const Tensor work = copied(a);
   const std::int64_t count = work.size(0), m = a.size(-2), n = a.size(-1), k = std::min(m, n);

@@ -57,7 +57,7 @@ Tensor FakeQuantize::forward(const Tensor& x) {
   if (!fake_quant_enabled) return x;
   // Inside a checkpoint, the second run must use this range, not one that another input has
   // changed.
-  for (const Tensor& limit : {min_val, max_val}) (void)CheckpointSlot::save(limit);
+  for (const Tensor& limit : {min_val, max_val}) (void)CheckpointEntry::save(limit);
   const Quantization q = quantization();
   return fake_quantize_per_tensor_affine(x, q.scale, q.zero_point, 0, 255);
 }

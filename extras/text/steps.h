@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "extras/text/models.h"
+#include "extras/text/text_ops.h"
 
 namespace rondo::text {
-
-using Texts = std::vector<std::string>;
 
 struct AddedToken {
   std::string content;

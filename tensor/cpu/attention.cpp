@@ -63,7 +63,7 @@ struct Rows {
   }
 };
 
-/// to (count, width) = the rows of one head, from `first` on, as f32. What is outside x is 0.
+/// to (count, width) = the rows of one head, from `first` on, as f32. Elements outside x are 0.
 void read(const Tensor& x, Index n, Index head, Index first, Index count, Index width, float* to) {
   const Index size = x.size(3), here = std::min(count, x.size(2) - first);
   const bool dense = x.dtype() == f32 && x.stride(3) == 1;

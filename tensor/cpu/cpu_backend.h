@@ -27,7 +27,7 @@ class CpuBackend : public Backend {
                 const Tensor& y) override;
 
   // reduce.cpp
-  void do_reduce(FoldOp op, const Tensor& x, const Tensor& y) override;
+  void do_reduce(ReductionOp op, const Tensor& x, const Tensor& y) override;
   void do_extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
                    const Tensor& indices) override;
 

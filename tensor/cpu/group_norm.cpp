@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tensor/cpu/cpu_backend.h"
-#include "tensor/cpu/fold.h"
+#include "tensor/cpu/dense_reduce.h"
 #include "tensor/cpu/strided.h"
 
 namespace rondo::cpu {
@@ -32,7 +32,7 @@ struct Moments {
   Moments(const float* x, std::int64_t n, double eps) {
     const auto count = static_cast<double>(n);
     double sum = 0, centered = 0, squares = 0;
-    in_parts(n, [&](auto i, auto length) { sum += fold_run<FoldOp::sum>(x + i, length); });
+    in_parts(n, [&](auto i, auto length) { sum += reduce_run<ReductionOp::sum>(x + i, length); });
     const auto about = static_cast<float>(sum / count);
     in_parts(n, [&](auto i, auto length) {
       float a = 0, b = 0;

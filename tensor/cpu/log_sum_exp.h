@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tensor/cpu/fold.h"
+#include "tensor/cpu/dense_reduce.h"
 
 namespace rondo::cpu {
 
@@ -18,7 +18,7 @@ inline LogSum<float> log_sum_exp(const float* x, std::int64_t n) {
   return {sum.top, sum.log_sum};
 }
 inline LogSum<double> log_sum_exp(const double* x, std::int64_t n) {
-  const double top = fold_run<FoldOp::max>(x, n);
+  const double top = reduce_run<ReductionOp::max>(x, n);
   double sum = 0;
   for (std::int64_t i = 0; i < n; ++i) sum += std::exp(x[i] - top);
   return {top, std::log(sum)};

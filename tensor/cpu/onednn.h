@@ -18,7 +18,7 @@
 //     16.9 ms.
 // Narrower layers are faster in channels_last when their tensors must be reordered before and
 // after. The rule depends only on shapes: a choice by timing would make two runs differ in their
-// last bits. Weights are reordered from their dense master copy to the layout that the kernel needs
+// last bits. Weights are reordered from their dense copy to the layout that the kernel needs
 // (Note [Prepared weights]).
 
 #include <dnnl.hpp>

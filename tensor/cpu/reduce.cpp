@@ -1,27 +1,27 @@
 // Reductions over any set of dimensions of a tensor with any strides, and the arg-reductions.
 //
 // All cases use one of two loops. The dimensions of x are sorted by stride, and neighbours that are
-// contiguous in memory are merged. Then either the fastest dimension is reduced (a run is folded to
-// one number), or it is kept (rows are added to a row of accumulators). If the fastest dimension is
-// short and reduced, the next one is used in its place. So the sum of a channels_last batch over N,
-// H, W becomes "add N H W rows of C", and that of a contiguous batch "fold runs of H W", without
-// special cases.
+// contiguous in memory are merged. Then either the fastest dimension is reduced (a run is reduced
+// to one number), or it is kept (rows are added to a row of accumulators). If the fastest dimension
+// is short and reduced, the next one is used in its place. So the sum of a channels_last batch over
+// N, H, W becomes "add N H W rows of C", and that of a contiguous batch "reduce runs of H W",
+// without special cases.
 //
-// Accuracy: runs of at most 2,048 elements are folded in the compute type and combined in a wider
+// Accuracy: runs of at most 2,048 elements are reduced in the compute type and combined in a wider
 // one (double for float), so that the error of an f32 sum does not grow with its length.
 // Determinism: how a long reduction is split depends only on its sizes, not on threads.
 
 #include <algorithm>
 
 #include "tensor/cpu/cpu_backend.h"
-#include "tensor/cpu/fold.h"
+#include "tensor/cpu/dense_reduce.h"
 #include "tensor/cpu/lines.h"
 
 namespace rondo::cpu {
 namespace {
 
-constexpr std::int64_t elements_per_run = 2048;  // elements of a run folded in the compute type
-constexpr std::int64_t columns_per_tile = 512;   // columns of rows that are folded side by side
+constexpr std::int64_t elements_per_run = 2048;  // elements of a run reduced in the compute type
+constexpr std::int64_t columns_per_tile = 512;   // columns of rows that are reduced side by side
 constexpr std::int64_t rows_per_fold = 64;       // rows that are summed in the compute type
 constexpr std::int64_t part_size = 8192;  // the smallest part of a split reduction, in elements
 constexpr std::int64_t wanted_parts = 64;
@@ -94,26 +94,27 @@ void parallel_tasks(std::int64_t tasks, std::int64_t elements, const F& f) {
   for (std::int64_t task = 0; task < tasks; ++task) f(task);
 }
 
-/// Folds n elements of one of nest's innermost lines, starting at `offset`.
-template <FoldOp op, class C>
+/// Reduces n elements of one of nest's innermost lines, starting at `offset`.
+template <ReductionOp op, class C>
 Wide<C> fold_line(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t n) {
-  using F = Fold<op>;
+  using F = ReductionRule<op>;
   std::array<C, elements_per_run> buffer;
   auto total = F::template identity<Wide<C>>();
   for (std::int64_t i = 0; i < n; i += elements_per_run) {
     const std::int64_t length = std::min(elements_per_run, n - i);
     const C* run = dense_line(x.dtype(), x.data_ptr(), offset + i * nest.inner.x, nest.inner.x,
                               length, buffer.data());
-    total = F::join(total, static_cast<Wide<C>>(fold_run<op>(run, length)));
+    total = F::join(total, static_cast<Wide<C>>(reduce_run<op>(run, length)));
   }
   return total;
 }
 
-/// Inner dimension reduced: folds elements begin … end-1 of the reduction that starts at `offset`.
-template <FoldOp op, class C>
+/// Inner dimension reduced: reduces elements begin … end-1 of the reduction that starts at
+/// `offset`.
+template <ReductionOp op, class C>
 Wide<C> fold_part(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t begin,
                   std::int64_t end) {
-  using F = Fold<op>;
+  using F = ReductionRule<op>;
   if (nest.reduced.empty()) {
     return fold_line<op, C>(x, nest, offset + begin * nest.inner.x, end - begin);
   }
@@ -130,9 +131,9 @@ Wide<C> fold_part(const Tensor& x, const Nest& nest, std::int64_t offset, std::i
   return total;
 }
 
-template <FoldOp op, class C>
+template <ReductionOp op, class C>
 void reduce_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
-  using F = Fold<op>;
+  using F = ReductionRule<op>;
   const std::int64_t outputs = numel_of(nest.kept);
   const std::int64_t length = numel_of(nest.reduced) * nest.inner.size;
   const std::int64_t parts = parts_of(outputs, length);
@@ -159,11 +160,11 @@ void reduce_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
   }
 }
 
-/// Inner dimension kept: folds rows begin … end-1, each of `width` elements, into `total`.
-template <FoldOp op, class C>
-void fold_rows(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t width,
-               std::int64_t begin, std::int64_t end, Wide<C>* total) {
-  using F = Fold<op>;
+/// Inner dimension kept: reduces rows begin … end-1, each of `width` elements, into `total`.
+template <ReductionOp op, class C>
+void reduce_rows(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t width,
+                 std::int64_t begin, std::int64_t end, Wide<C>* total) {
+  using F = ReductionRule<op>;
   std::array<C, columns_per_tile> buffer, sum;
   std::array<const C*, rows_per_fold> row;
   const bool dense = x.dtype() == dtype_of<C> && (nest.inner.x == 1 || width == 1);
@@ -179,7 +180,7 @@ void fold_rows(const Tensor& x, const Nest& nest, std::int64_t offset, std::int6
       for (std::int64_t k = 0; k < count; ++k, walker.next())
         row[k] = dense_line(x.dtype(), x.data_ptr(), offset + walker.offsets()[0], nest.inner.x,
                             width, buffer.data());
-      fold_kernels<C>().rows(op, row.data(), count, width, sum.data());
+      reduction_kernels<C>().rows(op, row.data(), count, width, sum.data());
     }
     for (std::int64_t j = 0; j < width; ++j) {
       total[j] = F::join(total[j], static_cast<Wide<C>>(sum[j]));
@@ -188,9 +189,9 @@ void fold_rows(const Tensor& x, const Nest& nest, std::int64_t offset, std::int6
   }
 }
 
-template <FoldOp op, class C>
+template <ReductionOp op, class C>
 void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
-  using F = Fold<op>;
+  using F = ReductionRule<op>;
   const std::int64_t outer = numel_of(nest.kept), rows = numel_of(nest.reduced);
   const std::int64_t columns = nest.inner.size,
                      tiles = (columns + columns_per_tile - 1) / columns_per_tile;
@@ -199,7 +200,7 @@ void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
   // The accumulators of one task. If tasks share an output, `parts` rows of accumulators for each
   // outer position.
   std::vector<Wide<C>> partial(parts > 1 ? static_cast<std::size_t>(outer * columns * parts) : 0);
-  auto slot = [&](std::int64_t o, std::int64_t part) {
+  auto accumulators = [&](std::int64_t o, std::int64_t part) {
     return &partial[(o * parts + part) * columns];
   };
   parallel_tasks(outer * tiles * parts, outer * rows * columns, [&](std::int64_t task) {
@@ -209,9 +210,9 @@ void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
     const std::int64_t first = task / parts % tiles * columns_per_tile,
                        width = std::min(columns_per_tile, columns - first);
     std::array<Wide<C>, columns_per_tile> own;
-    Wide<C>* total = parts > 1 ? slot(o, part) + first : own.data();
-    fold_rows<op, C>(x, nest, walker.offsets()[0] + first * nest.inner.x, width,
-                     rows * part / parts, rows * (part + 1) / parts, total);
+    Wide<C>* total = parts > 1 ? accumulators(o, part) + first : own.data();
+    reduce_rows<op, C>(x, nest, walker.offsets()[0] + first * nest.inner.x, width,
+                       rows * part / parts, rows * (part + 1) / parts, total);
     if (parts == 1)
       store(y.dtype(), y.data_ptr(), walker.offsets()[1] + first * nest.inner.y, nest.inner.y,
             width, total);
@@ -219,15 +220,16 @@ void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
   if (parts == 1) return;
   Walker<1> walker(nest.kept, {nest.kept_y});
   for (std::int64_t o = 0; o < outer; ++o, walker.next()) {
-    Wide<C>* total = slot(o, 0);
+    Wide<C>* total = accumulators(o, 0);
     for (std::int64_t p = 1; p < parts; ++p) {
-      for (std::int64_t j = 0; j < columns; ++j) total[j] = F::join(total[j], slot(o, p)[j]);
+      for (std::int64_t j = 0; j < columns; ++j)
+        total[j] = F::join(total[j], accumulators(o, p)[j]);
     }
     store(y.dtype(), y.data_ptr(), walker.offsets()[0], nest.inner.y, columns, total);
   }
 }
 
-template <FoldOp op>
+template <ReductionOp op>
 void reduce_with(const Tensor& x, const Tensor& y) {
   visit_compute_type(x.dtype(), [&]<class C>() {
     const Nest nest(x, y);
@@ -240,25 +242,25 @@ void reduce_with(const Tensor& x, const Tensor& y) {
 }
 
 /// The position of the first largest (smallest) of p[0 … n-1], or of the first NaN.
-template <FoldOp op, class C>
+template <ReductionOp op, class C>
 std::int64_t first_extreme(const C* p, std::int64_t n) {
-  const C best = fold_run<op>(p, n);
+  const C best = reduce_run<op>(p, n);
   if (best != best) return std::find_if(p, p + n, [](C v) { return v != v; }) - p;
   return std::find(p, p + n, best) - p;
 }
 
 }  // namespace
 
-void CpuBackend::do_reduce(FoldOp op, const Tensor& x, const Tensor& y) {
+void CpuBackend::do_reduce(ReductionOp op, const Tensor& x, const Tensor& y) {
   if (y.numel() == 0) return;
   if (x.numel() == 0) {
-    const bool one = op == FoldOp::prod || op == FoldOp::all;
+    const bool one = op == ReductionOp::prod || op == ReductionOp::all;
     const double infinity = std::numeric_limits<double>::infinity();
-    if (op == FoldOp::max) return do_fill(y, -infinity);
-    if (op == FoldOp::min) return do_fill(y, infinity);
+    if (op == ReductionOp::max) return do_fill(y, -infinity);
+    if (op == ReductionOp::min) return do_fill(y, infinity);
     return do_fill(y, one ? 1 : 0);
   }
-  visit_reduce(op, [&]<FoldOp o>() { reduce_with<o>(x, y); });
+  visit_reduce(op, [&]<ReductionOp o>() { reduce_with<o>(x, y); });
 }
 
 void CpuBackend::do_extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
@@ -271,8 +273,8 @@ void CpuBackend::do_extremum(bool largest, const Tensor& x, std::int64_t dim, co
     auto make_body = [&] {
       return [&, buffer = std::vector<C>(n)](const Offsets<3>& at) mutable {
         const C* line = dense_line(x.dtype(), x.data_ptr(), at[0], stride, n, buffer.data());
-        const std::int64_t i =
-            largest ? first_extreme<FoldOp::max>(line, n) : first_extreme<FoldOp::min>(line, n);
+        const std::int64_t i = largest ? first_extreme<ReductionOp::max>(line, n)
+                                       : first_extreme<ReductionOp::min>(line, n);
         store(x.dtype(), values.data_ptr(), at[1], 1, 1, line + i);
         index[at[2]] = i;
       };

@@ -26,7 +26,7 @@ void softmax_line(bool log, const double* x, std::int64_t n, double* y) {
     for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] - top - log_sum;
     return;
   }
-  const double top = fold_run<FoldOp::max>(x, n);
+  const double top = reduce_run<ReductionOp::max>(x, n);
   double sum = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     y[i] = std::exp(x[i] - top);

@@ -1,8 +1,8 @@
 // Convolution's three primitives with cuDNN, on channels_last tensors, as the tensor cores need
 // them (f64, and f32 without TF32: contiguous).
 //
-// A plan (conv_plan.h) is created once for each problem. Weights are dense (K, C, R, S) master
-// copies. They are copied to channels_last for the kernel, and their gradient is copied back. This
+// A plan (conv_plan.h) is created once for each problem. Weights are dense (K, C, R, S).
+// They are copied to channels_last for the kernel, and their gradient is copied back. This
 // costs one pass over the weights only.
 
 #include <algorithm>
@@ -123,7 +123,7 @@ void CudaBackend::do_conv2d_backward_input(const Tensor& dy, const Tensor& w, co
 
 void CudaBackend::do_conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                                             const Tensor& dbias, const Conv2dParams& params) {
-  if (dbias.defined()) do_reduce(FoldOp::sum, dy, as_channels(dbias));
+  if (dbias.defined()) do_reduce(ReductionOp::sum, dy, as_channels(dbias));
   if (dw.numel() == 0) return;
   if (dy.numel() == 0 || x.numel() == 0) return do_fill(dw, 0);
   const Tensor out = prepared_output(dw);

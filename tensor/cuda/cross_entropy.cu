@@ -5,7 +5,7 @@
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/index_range.cuh"
 #include "tensor/cuda/lines.cuh"
-#include "tensor/fold.h"
+#include "tensor/reduction_rule.h"
 
 namespace rondo::cuda {
 namespace {
@@ -25,7 +25,7 @@ struct CrossEntropy {
 
   template <class Group>
   RONDO_HD void operator()(const Group& group, std::int64_t line) const {
-    using Max = Fold<FoldOp::max>;
+    using Max = ReductionRule<ReductionOp::max>;
     const auto at = lines.starts.locate(line);
     auto x = [&](std::int64_t c) {
       return load<C>(lines.starts.dtypes[0], at.at[0] + c * lines.steps[0]);

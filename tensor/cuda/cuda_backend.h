@@ -25,7 +25,7 @@ class CudaBackend : public Backend {
                 const Tensor& y) override;
 
   // reduce.cu, scan.cu, softmax.cu
-  void do_reduce(FoldOp op, const Tensor& x, const Tensor& y) override;
+  void do_reduce(ReductionOp op, const Tensor& x, const Tensor& y) override;
   void do_extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
                    const Tensor& indices) override;
   void do_cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override;
@@ -121,8 +121,8 @@ class CudaBackend : public Backend {
                                    const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                                    const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
                                    const Tensor& dbeta, const Tensor& dresidual);
-  void reduce_double(FoldOp op, const Tensor& x, const Tensor& y);
-  void reduce_integers(FoldOp op, const Tensor& x, const Tensor& y);
+  void reduce_double(ReductionOp op, const Tensor& x, const Tensor& y);
+  void reduce_integers(ReductionOp op, const Tensor& x, const Tensor& y);
   void unary_strided(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params);
   void binary_strided(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
                       OpParams params);

@@ -8,7 +8,7 @@
 // offsets. In both cases a warp reads contiguous memory, 16 bytes per thread if aligned (Units).
 // With few outputs, few blocks or threads would be busy; so the offsets are divided into splits,
 // and a second kernel combines their results. The division depends only on sizes, strides and
-// alignment: the sums are bit-identical in every run. A thread folds in the compute type; the
+// alignment: the sums are bit-identical in every run. A thread reduces in the compute type; the
 // results of threads and splits are combined in a wider one (double for float).
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/lines.cuh"
-#include "tensor/fold.h"
+#include "tensor/reduction_rule.h"
 
 namespace rondo::cuda {
 
@@ -98,9 +98,9 @@ RONDO_HD void each_of(DType dtype, const Unit& unit, const F& f) {
 }
 
 /// The splits of all groups: index i is split i / groups of group i % groups.
-template <FoldOp op, class C>
+template <ReductionOp op, class C>
 struct Splits {
-  using F = Fold<op>;
+  using F = ReductionRule<op>;
   Reduction reduction;
   std::int64_t count;
   Wide<C>* partial;
@@ -109,8 +109,8 @@ struct Splits {
   struct Totals {
     C of[8];
   };
-  /// The fold of every `stride`-th unit of split i, starting at unit `first`.
-  RONDO_HD Totals fold(std::int64_t i, std::int64_t first, std::int64_t stride) const {
+  /// The reduction of every `stride`-th unit of split i, starting at unit `first`.
+  RONDO_HD Totals reduce(std::int64_t i, std::int64_t first, std::int64_t stride) const {
     const Reduction& r = reduction;
     const std::int64_t split = i / r.groups(), group = i - split * r.groups();
     const char* base = r.kept.locate(group * (r.along_rows ? 1 : r.width)).at[0];
@@ -148,13 +148,13 @@ struct Splits {
   }
 };
 
-template <FoldOp op, class C>
+template <ReductionOp op, class C>
 struct ReduceRow {
   Splits<op, C> splits;
   template <class Group>
   RONDO_HD void operator()(const Group& group, std::int64_t i) const {
-    using F = Fold<op>;
-    const auto totals = splits.fold(i, group.thread(), group.size());
+    using F = ReductionRule<op>;
+    const auto totals = splits.reduce(i, group.thread(), group.size());
     auto total = static_cast<Wide<C>>(totals.of[0]);
     for (int k = 1; k < 8; ++k)  // a constant bound keeps the totals in registers
       if (k < splits.reduction.width) total = F::join(total, static_cast<Wide<C>>(totals.of[k]));
@@ -164,12 +164,12 @@ struct ReduceRow {
   }
 };
 
-template <FoldOp op, class C>
+template <ReductionOp op, class C>
 struct ReduceColumn {
   Splits<op, C> splits;
   RONDO_HD void operator()(std::int64_t i) const {
     const Reduction& r = splits.reduction;
-    auto totals = splits.fold(i, 0, 1);
+    auto totals = splits.reduce(i, 0, 1);
     const std::int64_t split = i / r.groups(), output = (i - split * r.groups()) * r.width;
     for (int k = 0; k < r.width; ++k) {
       splits.put(split, output + k, static_cast<Wide<C>>(totals.of[0]));
@@ -178,14 +178,14 @@ struct ReduceColumn {
   }
 };
 
-template <FoldOp op, class C>
+template <ReductionOp op, class C>
 struct JoinSplits {
   Reduction reduction;
   std::int64_t splits;
   const Wide<C>* partial;
   template <class Group>
   RONDO_HD void operator()(const Group& group, std::int64_t output) const {
-    using F = Fold<op>;
+    using F = ReductionRule<op>;
     auto total = F::template identity<Wide<C>>();
     for (std::int64_t s = group.thread(); s < splits; s += group.size())
       total = F::join(total, partial[s * reduction.outputs + output]);
@@ -199,7 +199,7 @@ struct JoinSplits {
 constexpr std::int64_t wanted_blocks = 512, shortest_of_block = 16384;
 constexpr std::int64_t wanted_threads = 65536, shortest_of_thread = 64;
 
-template <FoldOp op, class C>
+template <ReductionOp op, class C>
 void reduce_with(int device, const Tensor& x, const Tensor& y) {
   const Reduction reduction(x, y);
   const std::int64_t wanted = reduction.along_rows ? wanted_blocks : wanted_threads,

@@ -4,8 +4,8 @@
 
 namespace rondo::cuda {
 
-void CudaBackend::reduce_double(FoldOp op, const Tensor& x, const Tensor& y) {
-  visit_reduce(op, [&]<FoldOp o>() { reduce_with<o, double>(device_, x, y); });
+void CudaBackend::reduce_double(ReductionOp op, const Tensor& x, const Tensor& y) {
+  visit_reduce(op, [&]<ReductionOp o>() { reduce_with<o, double>(device_, x, y); });
 }
 
 }  // namespace rondo::cuda

@@ -4,8 +4,8 @@
 
 namespace rondo::cuda {
 
-void CudaBackend::reduce_integers(FoldOp op, const Tensor& x, const Tensor& y) {
-  visit_reduce(op, [&]<FoldOp o>() { reduce_with<o, std::int64_t>(device_, x, y); });
+void CudaBackend::reduce_integers(ReductionOp op, const Tensor& x, const Tensor& y) {
+  visit_reduce(op, [&]<ReductionOp o>() { reduce_with<o, std::int64_t>(device_, x, y); });
 }
 
 }  // namespace rondo::cuda

@@ -4,7 +4,7 @@
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/lines.cuh"
-#include "tensor/fold.h"
+#include "tensor/reduction_rule.h"
 
 namespace rondo::cuda {
 namespace {
@@ -16,7 +16,7 @@ struct Softmax {
 
   template <class Group>
   RONDO_HD void operator()(const Group& group, std::int64_t line) const {
-    using Max = Fold<FoldOp::max>;
+    using Max = ReductionRule<ReductionOp::max>;
     using Line = Run<C, T>;
     const auto at = lines.starts.locate(line);
     const Line x(lines, at, 0), y(lines, at, 1);

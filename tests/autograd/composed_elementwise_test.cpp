@@ -114,7 +114,7 @@ TEST(ComposedElementwise, RoundedQuotientsAndEdges) {
       EXPECT_EQ(y.dtype(), dtype);
     EXPECT_EQ(hypot(three, four)[0].item(), 5);
   }
-  // A number beyond the range of f16 is no element of the tensor.
+  // A number beyond the range of f16 is not an element of the tensor.
   const Tensor half = tensor<float>({1, -3}).to(f16);
   for (const char* mode : {"floor", "trunc"}) {
     const Tensor y = div(half, 1e6, {.rounding_mode = mode});

@@ -104,7 +104,7 @@ integers("integers.remainder", torch.remainder, [x for x, _ in pairs], [y for _,
 golden.write("extremes.txt", out)
 
 # Normalisations and losses in f32, f16 and bf16: DTYPE.NAME.…, as above, of the inputs DTYPE.rows.in0 or DTYPE.pairs.in0
-# and DTYPE.pairs.in1. What is missing in f64 equals the result in DTYPE.
+# and DTYPE.pairs.in1. A row without a value in f64 has the result in DTYPE.
 out = {}
 LAYERS = {
     "layer_norm": lambda x: F.layer_norm(x, [3]),

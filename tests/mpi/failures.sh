@@ -22,8 +22,8 @@ expect() {
   fi
 }
 
-# Open MPI 4 gives the ranks a second after one has died (Hydra: none). Open MPI 5 gives them a quarter of a second, in
-# which a busy machine may not run all of them.
+# After a rank has died, Open MPI 4 lets the others run for a second, Open MPI 5 for a quarter of a second, and Hydra not at
+# all. In a quarter of a second a busy machine may not run all of them.
 is_open_mpi=0 names_it=3
 if "$1" --version 2>&1 | grep -q "Open MPI\|OpenRTE"; then is_open_mpi=1; fi
 if "$1" --version 2>&1 | grep -q "(Open MPI) [5-9]"; then names_it=1; fi
@@ -44,7 +44,7 @@ two | three) # this many ranks: one fails, all fail, or they call different func
   expect $n models "rank $last has another model than rank 0: parameter weight .*" "$@"
   ;;
 waits) # ranks wait for one that has ended, hangs or never calls
-  # Each rank after its own five seconds, or told by another: in shared memory, and over messages.
+  # Each rank reports it after its own five seconds, or when another rank tells it: in shared memory, and over messages.
   ending="has reached the end of its program"
   expect 2 early "rank 0: all_reduce [0-9]* failed: rank 1 $ending" "$@"
   least=2 most=2 expect 3 early_messages "rank [01]: all_reduce [0-9]* failed: rank 2 $ending" "$@"

@@ -62,9 +62,10 @@ TEST_F(PtxKernels, FoldRowsAndColumnsOfAnyLength) {
       // Products neither overflow nor vanish.
       const Tensor x = dtype == i64 ? randint(-1, 2, c.from) : (rand(c.from) * 1e-3 + 1).to(dtype);
       const std::int64_t n = x.numel();
-      for (FoldOp op : {FoldOp::sum, FoldOp::prod, FoldOp::max, FoldOp::min, FoldOp::all,
-                        FoldOp::any, FoldOp::sum_squares}) {
-        const bool is_test = op == FoldOp::all || op == FoldOp::any;
+      for (ReductionOp op :
+           {ReductionOp::sum, ReductionOp::prod, ReductionOp::max, ReductionOp::min,
+            ReductionOp::all, ReductionOp::any, ReductionOp::sum_squares}) {
+        const bool is_test = op == ReductionOp::all || op == ReductionOp::any;
         expect_same(std::string(name_of(op)), x, n * n, [&](const Tensor& t) {
           const Tensor y =
               Tensor::empty(c.to, {.dtype = is_test ? boolean : dtype, .device = t.device()});

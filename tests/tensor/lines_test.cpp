@@ -96,7 +96,7 @@ TEST(Softmax, RowsSumToOneAtAwkwardSizes) {
     const Tensor x = randn({41, n}, {}, generator), y = empty_like(x);
     backend(x).softmax(false, x, 1, y);
     Tensor sums = empty({41, 1});
-    backend(x).reduce(FoldOp::sum, y, sums);
+    backend(x).reduce(ReductionOp::sum, y, sums);
     EXPECT_TRUE(all_close(sums, ones({41, 1}), tolerance(f32, n, 1 / std::sqrt(double(n)))));
   }
   const Tensor none = empty({0, 5});

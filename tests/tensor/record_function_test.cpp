@@ -209,7 +209,7 @@ TEST(RecordKernel, EveryElementwiseOpHasItsName) {
   device.binary(BinaryOp::maximum, x, x, y);
   device.binary(BinaryOp::relu_backward, x, x, y);
   device.binary(BinaryOp::clamp_backward, x, x, y);
-  device.reduce(FoldOp::sum_squares, x, zeros({1}));
+  device.reduce(ReductionOp::sum_squares, x, zeros({1}));
   EXPECT_THAT(nesting(stop_recording()[0]),
               ElementsAre("profile", "relu<profile", "logical_not<profile", "clamp<profile",
                           "maximum<profile", "relu_backward<profile", "clamp_backward<profile",

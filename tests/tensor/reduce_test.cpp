@@ -16,15 +16,15 @@ const char* const dim_sets[] = {"0", "1", "3", "02", "23", "023", "123", "0123"}
 
 struct ReduceCase {
   const char* name;
-  FoldOp op;
+  ReductionOp op;
 };
-const ReduceCase float_cases[] = {{"sum", FoldOp::sum},
-                                  {"sum_squares", FoldOp::sum_squares},
-                                  {"prod", FoldOp::prod},
-                                  {"max", FoldOp::max},
-                                  {"min", FoldOp::min}};
+const ReduceCase float_cases[] = {{"sum", ReductionOp::sum},
+                                  {"sum_squares", ReductionOp::sum_squares},
+                                  {"prod", ReductionOp::prod},
+                                  {"max", ReductionOp::max},
+                                  {"min", ReductionOp::min}};
 
-Tensor reduced(FoldOp op, const Tensor& x, const Dims& sizes, DType dtype,
+Tensor reduced(ReductionOp op, const Tensor& x, const Dims& sizes, DType dtype,
                Layout layout = Layout::contiguous) {
   Tensor y = empty_in(layout, sizes, dtype);
   backend(x).reduce(op, x, y);
@@ -45,7 +45,7 @@ TEST(Reduce, AgreesWithPyTorchInEveryLayoutAndDtype) {
             // chains of factors near 1.
             const double rounding = tolerance(dtype, exact.numel() / want.numel(), 1);
             EXPECT_TRUE(all_close(converted(y, f64), converted(want, f64), 4 * rounding,
-                                  c.op == FoldOp::prod ? 32 * rounding : rounding))
+                                  c.op == ReductionOp::prod ? 32 * rounding : rounding))
                 << dtype << ' ' << source << ' ' << c.name << " over " << dims << " layout "
                 << static_cast<int>(layout);
           }
@@ -64,9 +64,10 @@ TEST(Reduce, IntegersAndBooleans) {
         const Tensor sum = kernel_golden()[concat("reduce.integers.sum.", dims)];
         const Tensor max = kernel_golden()[concat("reduce.integers.max.", dims)];
         const Tensor all = kernel_golden()[concat("reduce.integers.all.", dims)];
-        EXPECT_TRUE(identical(reduced(FoldOp::sum, x, sum.shape(), i64), sum));
-        EXPECT_TRUE(identical(reduced(FoldOp::max, x, max.shape(), dtype), converted(max, dtype)));
-        EXPECT_TRUE(identical(reduced(FoldOp::all, x, all.shape(), boolean), all));
+        EXPECT_TRUE(identical(reduced(ReductionOp::sum, x, sum.shape(), i64), sum));
+        EXPECT_TRUE(
+            identical(reduced(ReductionOp::max, x, max.shape(), dtype), converted(max, dtype)));
+        EXPECT_TRUE(identical(reduced(ReductionOp::all, x, all.shape(), boolean), all));
       }
     }
   }
@@ -74,23 +75,23 @@ TEST(Reduce, IntegersAndBooleans) {
   backend(above).binary(BinaryOp::gt, exact, full_like(exact, 8), above);
   for (const char* dims : dim_sets) {
     const Tensor any = kernel_golden()[concat("reduce.integers.any.", dims)];
-    EXPECT_TRUE(identical(reduced(FoldOp::any, above, any.shape(), boolean), any));
+    EXPECT_TRUE(identical(reduced(ReductionOp::any, above, any.shape(), boolean), any));
   }
 }
 
 TEST(Reduce, NanIsTrueForAllAndAny) {
   const Tensor x = tensor<float>({std::nanf(""), std::nanf("")});
-  EXPECT_TRUE(reduced(FoldOp::all, x, {1}, boolean).item<bool>());
-  EXPECT_TRUE(reduced(FoldOp::any, x, {1}, boolean).item<bool>());
+  EXPECT_TRUE(reduced(ReductionOp::all, x, {1}, boolean).item<bool>());
+  EXPECT_TRUE(reduced(ReductionOp::any, x, {1}, boolean).item<bool>());
 }
 
 TEST(Reduce, EmptyGivesTheIdentity) {
   const Tensor x = empty({3, 0});
-  EXPECT_EQ(reduced(FoldOp::sum, x, {3, 1}, f32).to_vector(), std::vector<float>(3, 0));
-  EXPECT_EQ(reduced(FoldOp::prod, x, {3, 1}, f32).to_vector(), std::vector<float>(3, 1));
-  EXPECT_TRUE(reduced(FoldOp::all, x, {1, 1}, boolean).item<bool>());
-  EXPECT_FALSE(reduced(FoldOp::any, x, {1, 1}, boolean).item<bool>());
-  EXPECT_EQ(reduced(FoldOp::sum, x, {1, 0}, f32).numel(), 0);
+  EXPECT_EQ(reduced(ReductionOp::sum, x, {3, 1}, f32).to_vector(), std::vector<float>(3, 0));
+  EXPECT_EQ(reduced(ReductionOp::prod, x, {3, 1}, f32).to_vector(), std::vector<float>(3, 1));
+  EXPECT_TRUE(reduced(ReductionOp::all, x, {1, 1}, boolean).item<bool>());
+  EXPECT_FALSE(reduced(ReductionOp::any, x, {1, 1}, boolean).item<bool>());
+  EXPECT_EQ(reduced(ReductionOp::sum, x, {1, 0}, f32).numel(), 0);
 }
 
 TEST(Reduce, SizesAroundTheBlocks) {
@@ -99,15 +100,15 @@ TEST(Reduce, SizesAroundTheBlocks) {
        {1, 15, 16, 17, 63, 64, 65, 511, 512, 513, 2047, 2048, 2081, 8191, 16411, 40009}) {
     const Tensor x = arange(1, n + 1, 1, {.dtype = f64});
     const double sum = static_cast<double>(n) * static_cast<double>(n + 1) / 2;
-    EXPECT_EQ(reduced(FoldOp::sum, x, {1}, f64).item<double>(), sum) << n;
-    EXPECT_EQ(reduced(FoldOp::max, x, {1}, f64).item<double>(), static_cast<double>(n));
-    EXPECT_EQ(reduced(FoldOp::min, x, {1}, f64).item<double>(), 1);
+    EXPECT_EQ(reduced(ReductionOp::sum, x, {1}, f64).item<double>(), sum) << n;
+    EXPECT_EQ(reduced(ReductionOp::max, x, {1}, f64).item<double>(), static_cast<double>(n));
+    EXPECT_EQ(reduced(ReductionOp::min, x, {1}, f64).item<double>(), 1);
     for (std::int64_t m : {1, 3, 67}) {
       // Each row of m columns contains its row number, so the sums of all columns are equal.
       const Tensor rows = empty({n, m}, {.dtype = f64});
       backend(x).copy(x.as_view({n, m}, {1, 0}, 0), rows);
-      EXPECT_TRUE(
-          identical(reduced(FoldOp::sum, rows, {1, m}, f64), full({1, m}, sum, {.dtype = f64})));
+      EXPECT_TRUE(identical(reduced(ReductionOp::sum, rows, {1, m}, f64),
+                            full({1, m}, sum, {.dtype = f64})));
     }
   }
 }
@@ -122,8 +123,8 @@ TEST(Reduce, WideRowsAndManyOutputs) {
       across[i] += static_cast<double>(i * columns + j);
     }
   }
-  EXPECT_EQ(reduced(FoldOp::sum, x, {1, columns}, f64).to_vector<double>(), down);
-  EXPECT_EQ(reduced(FoldOp::sum, x, {rows, 1}, f64).to_vector<double>(), across);
+  EXPECT_EQ(reduced(ReductionOp::sum, x, {1, columns}, f64).to_vector<double>(), down);
+  EXPECT_EQ(reduced(ReductionOp::sum, x, {rows, 1}, f64).to_vector<double>(), across);
 }
 
 /// Many sums of a few neighbours each: the blocks that upsampling makes of a pixel, and pairs.
@@ -137,11 +138,11 @@ TEST(Reduce, FewNeighboursToEachResult) {
       blocks[i / (n * w * n) * w + i / n % w] += static_cast<double>(i);
       pairs[i / n] += static_cast<double>(i);
     }
-    EXPECT_EQ(reduced(FoldOp::sum, x, {h, 1, w, 1}, f64).to_vector<double>(), blocks) << n;
-    EXPECT_EQ(reduced(FoldOp::sum, x, {h, n, w, 1}, f64).to_vector<double>(), pairs) << n;
+    EXPECT_EQ(reduced(ReductionOp::sum, x, {h, 1, w, 1}, f64).to_vector<double>(), blocks) << n;
+    EXPECT_EQ(reduced(ReductionOp::sum, x, {h, n, w, 1}, f64).to_vector<double>(), pairs) << n;
     const Tensor turned =
         Tensor::empty({w, h}, {.dtype = f64}).as_view({h, 1, w, 1}, {1, 1, h, 1}, 0);
-    backend(x).reduce(FoldOp::sum, x, turned);
+    backend(x).reduce(ReductionOp::sum, x, turned);
     EXPECT_EQ(turned.to_vector<double>(), blocks) << n;
   }
 }
@@ -154,17 +155,17 @@ TEST(Reduce, ErrorOfLongFloatSumsDoesNotGrow) {
   for (std::int64_t i = 0; i < n; ++i) exact += static_cast<double>(x.data_ptr<float>()[i]);
   // One rounding at the end, and 64 additions in each of 32 parts. A naive f32 loop has an error of
   // 1e-4 or more.
-  EXPECT_NEAR(reduced(FoldOp::sum, x, {1}, f32).item<double>() / exact, 1, 2e-7);
+  EXPECT_NEAR(reduced(ReductionOp::sum, x, {1}, f32).item<double>() / exact, 1, 2e-7);
   const Tensor columns = x.as_view({n / 7, 7}, {7, 1}, 0);
-  const Tensor sums = reduced(FoldOp::sum, columns, {1, 7}, f32);
-  EXPECT_NEAR(reduced(FoldOp::sum, sums, {1, 1}, f32).item<double>() / exact, 1, 1e-5);
+  const Tensor sums = reduced(ReductionOp::sum, columns, {1, 7}, f32);
+  EXPECT_NEAR(reduced(ReductionOp::sum, sums, {1, 1}, f32).item<double>() / exact, 1, 1e-5);
 }
 
 TEST(Reduce, SixteenBitSumsAreAccumulatedWider) {
   const Tensor ones_bf16 = full({4099}, 1, {.dtype = bf16});
-  EXPECT_EQ(reduced(FoldOp::sum, ones_bf16, {1}, bf16).item<float>(), 4096);  // 4099 rounded
+  EXPECT_EQ(reduced(ReductionOp::sum, ones_bf16, {1}, bf16).item<float>(), 4096);  // 4099 rounded
   const Tensor small = full({4096}, 0.25, {.dtype = f16});
-  EXPECT_EQ(reduced(FoldOp::sum, small, {1}, f16).item<float>(), 1024);
+  EXPECT_EQ(reduced(ReductionOp::sum, small, {1}, f16).item<float>(), 1024);
 }
 
 TEST(Reduce, SameBitsForAnyNumberOfThreads) {
@@ -172,9 +173,9 @@ TEST(Reduce, SameBitsForAnyNumberOfThreads) {
   const Tensor x = randn({257, 1021}, {}, generator);
   const int threads = omp_get_max_threads();
   for (const Dims& sizes : {Dims{1, 1}, Dims{257, 1}, Dims{1, 1021}}) {
-    const Tensor many = reduced(FoldOp::sum, x, sizes, f32);
+    const Tensor many = reduced(ReductionOp::sum, x, sizes, f32);
     omp_set_num_threads(1);
-    const Tensor one = reduced(FoldOp::sum, x, sizes, f32);
+    const Tensor one = reduced(ReductionOp::sum, x, sizes, f32);
     omp_set_num_threads(threads);
     EXPECT_TRUE(identical(many, one));
   }

@@ -393,7 +393,7 @@ TEST(Progress, OffATerminalEveryTenthIsALine) {
 TEST(Progress, ABarIsRewrittenOnceASecond) {
   std::ostringstream out, silent;
   {
-    train::ProgressBar bar(&out, "epoch 1/2", 200, "img", train::Progress::bar);
+    train::ProgressBar bar(&out, "epoch 1/2", 200, "img", train::ProgressStyle::bar);
     train::ProgressBar none(&silent, "epoch 1/2", 200, "img", train::parse_progress("none"));
     for (int i = 1; i <= 200; ++i) bar.update(i, "loss 1.5"), none.update(i, "");
   }

@@ -1,7 +1,7 @@
 // MPI as a Transport. Every call is made under one mutex. So MPI needs only MPI_THREAD_SERIALIZED,
 // which most builds support without the slower locks of MPI_THREAD_MULTIPLE. The mutex is held only
 // during a post or a poll, never during a wait. Counts are cut to 1 GiB, so nothing overflows an
-// int.
+// int. How MPI starts and ends: mpi_start.h.
 
 #include "dist/transports/mpi/mpi_transport.h"
 
@@ -16,8 +16,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <limits>
-#include <map>
 #include <mutex>
 #include <numeric>
 #include <string>
@@ -25,104 +23,12 @@
 #include <vector>
 
 #include "dist/failure/deadline.h"
-#include "dist/launch/world.h"
+#include "dist/transports/mpi/mpi_start.h"
 #include "tensor/error.h"
 #include "tensor/home_process.h"
 
 namespace rondo::dist {
 namespace {
-
-std::mutex& mpi_mutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-
-std::string describe(int status) {
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  if (MPI_Error_string(status, text, &length) != MPI_SUCCESS) return concat("MPI error ", status);
-  return std::string(text, static_cast<std::size_t>(length));
-}
-
-void finalize_at_exit() {
-  int finalized = 0;
-  if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
-  // The limit is longer than at the start: a rank may work alone for a while after the others have
-  // ended. The Deadline comes before the lock, since a call that never returns may hold the lock.
-  const Deadline deadline("MPI_Finalize", std::chrono::hours(1), "some rank has not called it",
-                          world().watch);
-  std::lock_guard lock(mpi_mutex());
-  MPI_Finalize();
-}
-
-// Between machines without a faster network, Open MPI sends messages over TCP. By default it writes
-// a message above 64 KiB in one piece ("put"). The few bytes that allow the peer to start its own
-// message wait behind this piece, so both directions take turns, and a ring gets half of the link's
-// speed. With fragments ("send", 1, from memory in place, 8) both directions share the link: an
-// all-reduce of 4 MiB at 1 Gbit/s takes 35 ms instead of 60 (docs/results.md). mpirun's --mca
-// btl_tcp_flags and the variable itself have precedence. A file of Open MPI's parameters does not,
-// since variables override it.
-void let_tcp_go_both_ways() { setenv("OMPI_MCA_btl_tcp_flags", "9", /*overwrite=*/0); }
-
-// On machines that have IPv4 and IPv6 addresses, Open MPI 5 prints a warning at the start for each
-// pair of ranks (open-mpi/ompi#14079). Ranks of one machine need neither: their messages go through
-// memory. mpirun's --mca and the variables themselves have precedence, files of parameters do not.
-void choose_addresses() {
-#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
-  const char *all = std::getenv("OMPI_COMM_WORLD_SIZE"),
-             *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-  if (std::getenv("OMPI_MCA_btl_tcp_if_include") != nullptr) return;
-  const bool is_one_machine = all != nullptr && here != nullptr && std::string(all) == here;
-  if (!is_one_machine)
-    setenv("OMPI_MCA_btl_tcp_disable_family", "6", /*overwrite=*/0);
-  else if (std::getenv("OMPI_MCA_btl_tcp_if_exclude") == nullptr)
-    setenv("OMPI_MCA_btl_tcp_if_include", "lo", /*overwrite=*/0);
-#endif
-}
-
-// MPI_Finalize, called by the program or by finalize_at_exit, first deletes the attributes of
-// MPI_COMM_SELF (MPI 4.0, 11.2.4).
-int say_leaving(MPI_Comm, int, void*, void*) {
-  if (const auto watch = world().watch; watch != nullptr) watch->leave();
-  return MPI_SUCCESS;
-}
-
-void say_leaving_at_the_end() {
-  static bool is_set = false;  // under the mutex
-  if (std::exchange(is_set, true)) return;
-  int key = MPI_KEYVAL_INVALID;
-  if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, say_leaving, &key, nullptr) == MPI_SUCCESS)
-    MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
-}
-
-bool rondo_has_started_mpi = false;  // under the mutex
-
-// Initializes MPI once, unless the program must do so; returns the thread level in effect.
-int start_mpi(std::chrono::milliseconds time_to_start, bool program_has_to) {
-  std::lock_guard lock(mpi_mutex());
-  int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
-  MPI_Initialized(&initialized);
-  MPI_Finalized(&finalized);
-  require<CommError>(!finalized,
-                     "MPI was finalized earlier in this process and cannot be restarted");
-  require<CommError>(initialized || !program_has_to,
-                     "dist::init: mpi_comm was given, but MPI is not initialized; call "
-                     "MPI_Init_thread first");
-  if (initialized) {
-    MPI_Query_thread(&level);
-  } else {
-    let_tcp_go_both_ways();
-    choose_addresses();
-    const Deadline deadline("MPI_Init", time_to_start,
-                            "some rank has not started, or cannot be reached");
-    int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
-    require<CommError>(status == MPI_SUCCESS, "MPI_Init_thread failed: ", describe(status));
-    rondo_has_started_mpi = true;
-    at_exit_here<finalize_at_exit>();  // before any static that holds a communicator is destroyed
-  }
-  say_leaving_at_the_end();
-  return level;
-}
 
 constexpr std::size_t max_message = std::size_t{1} << 30;
 constexpr int pieces_of(std::size_t bytes) {
@@ -180,7 +86,7 @@ class MpiTransport final : public Transport {
     if (has_bound) max_tag_ = *bound;
     if (is_given) find_world_ranks();
     // The program's own MPI calls do not use the mutex.
-    const bool program_calls_mpi = is_given || !rondo_has_started_mpi;
+    const bool program_calls_mpi = is_given || !rondo_has_started_mpi();
     any_thread_ = level >= (program_calls_mpi ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED);
   }
   // The duplicate is not freed: MPI_Comm_free is collective, and ranks destroy their communicators
@@ -224,16 +130,16 @@ class MpiTransport final : public Transport {
     if (request.id == 0) return true;
     std::lock_guard lock(mpi_mutex());
     check_running();
-    Slot& slot = slots_[request.id - 1];
-    for (; slot.done < slot.pieces.size(); ++slot.done) {
+    Message& message = messages_[request.id - 1];
+    for (; message.done < message.pieces.size(); ++message.done) {
       int flag = 0;
       MPI_Status status;
-      int code = MPI_Test(&slot.pieces[slot.done], &flag, &status);
-      check(code, "MPI_Test", slot.peer);
+      int code = MPI_Test(&message.pieces[message.done], &flag, &status);
+      check(code, "MPI_Test", message.peer);
       if (!flag) return false;
-      if (slot.is_recv) check_size(slot, status);
+      if (message.is_recv) check_size(message, status);
     }
-    free_slot(request);
+    free_message(request);
     return true;
   }
 
@@ -242,13 +148,13 @@ class MpiTransport final : public Transport {
     std::lock_guard lock(mpi_mutex());
     int finalized = 0;
     MPI_Finalized(&finalized);
-    Slot& slot = slots_[request.id - 1];
-    for (MPI_Request& piece : slot.pieces) {
+    Message& message = messages_[request.id - 1];
+    for (MPI_Request& piece : message.pieces) {
       if (finalized || piece == MPI_REQUEST_NULL) continue;
-      if (slot.is_recv) MPI_Cancel(&piece);
+      if (message.is_recv) MPI_Cancel(&piece);
       MPI_Request_free(&piece);
     }
-    free_slot(request);
+    free_message(request);
   }
 
   std::unique_ptr<Operation> native_all_reduce(void* data, std::int64_t count, DType dtype,
@@ -287,7 +193,8 @@ class MpiTransport final : public Transport {
   MPI_Comm comm() const { return comm_; }
 
  private:
-  struct Slot {
+  /// A message that was posted: MPI's requests for its pieces.
+  struct Message {
     std::vector<MPI_Request> pieces;
     std::size_t done = 0, bytes = 0;
     int peer = 0;
@@ -298,18 +205,18 @@ class MpiTransport final : public Transport {
   Request post(std::size_t bytes, int peer, F start, bool is_recv = false) {
     check_running();
     if (free_.empty()) {
-      slots_.emplace_back();
-      free_.push_back(slots_.size());
+      messages_.emplace_back();
+      free_.push_back(messages_.size());
     }
     std::uint64_t id = free_.back();
-    Slot& slot = slots_[id - 1];
-    slot.pieces.assign(static_cast<std::size_t>(pieces_of(bytes)), MPI_REQUEST_NULL);
-    slot.done = 0;
-    slot.bytes = bytes;
-    slot.peer = peer;
-    slot.is_recv = is_recv;
-    for (std::size_t i = 0; i < slot.pieces.size(); ++i) {
-      start(i * max_message, static_cast<int>(piece_bytes(bytes, i)), &slot.pieces[i]);
+    Message& message = messages_[id - 1];
+    message.pieces.assign(static_cast<std::size_t>(pieces_of(bytes)), MPI_REQUEST_NULL);
+    message.done = 0;
+    message.bytes = bytes;
+    message.peer = peer;
+    message.is_recv = is_recv;
+    for (std::size_t i = 0; i < message.pieces.size(); ++i) {
+      start(i * max_message, static_cast<int>(piece_bytes(bytes, i)), &message.pieces[i]);
     }
     free_.pop_back();
     return {id};
@@ -323,16 +230,16 @@ class MpiTransport final : public Transport {
   static std::size_t piece_bytes(std::size_t bytes, std::size_t i) {
     return std::min(bytes - i * max_message, max_message);
   }
-  void free_slot(Request& request) {
+  void free_message(Request& request) {
     free_.push_back(request.id);
     request.id = 0;
   }
-  void check_size(const Slot& slot, const MPI_Status& status) const {
+  void check_size(const Message& message, const MPI_Status& status) const {
     int got = 0;
     MPI_Get_count(&status, MPI_BYTE, &got);
-    std::size_t want = piece_bytes(slot.bytes, slot.done);
-    require<CommError>(static_cast<std::size_t>(got) == want, "rank ", rank_, ": rank ", slot.peer,
-                       " sent ", got, " bytes where ", want,
+    std::size_t want = piece_bytes(message.bytes, message.done);
+    require<CommError>(static_cast<std::size_t>(got) == want, "rank ", rank_, ": rank ",
+                       message.peer, " sent ", got, " bytes where ", want,
                        " were expected; do both call the same collective on the same sizes?");
   }
 
@@ -355,7 +262,7 @@ class MpiTransport final : public Transport {
   bool any_thread_ = false;
   std::vector<int> world_ranks_;  // of a program's communicator; empty: the numbers are equal
   HomeProcess home_;
-  std::deque<Slot> slots_;
+  std::deque<Message> messages_;
   std::vector<std::uint64_t> free_;
 };
 

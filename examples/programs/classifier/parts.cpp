@@ -26,7 +26,7 @@ using rondo::Tensor;
 namespace {
 
 /// Prints a line for each tenth of a download. Any rank may be the one that downloads.
-rd::data::Progress report_downloads(std::ostream& out) {
+rd::data::DownloadProgress report_downloads(std::ostream& out) {
   return [&out, file_before = std::string(), tenths = std::int64_t{0}](
              const std::string& file, std::int64_t received, std::int64_t total) mutable {
     if (total <= 0) return;

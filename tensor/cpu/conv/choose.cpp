@@ -89,7 +89,7 @@ void sum_in_f32(void (*compute)(const Tensor& dy, const Tensor& x, const Tensor&
   const Tensor sums = dw.dtype() == f32 ? dw : Tensor::empty(dw.shape());
   compute(dy, x, sums, params);
   if (!sums.is_same(dw)) cpu.do_copy(sums, dw);
-  if (dbias.defined()) cpu.do_reduce(FoldOp::sum, dy, as_channels(dbias));
+  if (dbias.defined()) cpu.do_reduce(ReductionOp::sum, dy, as_channels(dbias));
 }
 
 Tensor as_channels(const Tensor& v) {

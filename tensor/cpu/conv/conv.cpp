@@ -102,7 +102,7 @@ void CpuBackend::do_conv2d_backward_weight(const Tensor& dy, const Tensor& x, co
                                            const Tensor& dbias, const Conv2dParams& params) {
   if (dy.numel() == 0 || x.numel() == 0 || dw.numel() == 0) {
     if (dw.numel() > 0) do_fill(dw, 0);
-    if (dbias.defined()) do_reduce(FoldOp::sum, dy, as_channels(dbias));
+    if (dbias.defined()) do_reduce(ReductionOp::sum, dy, as_channels(dbias));
     return;
   }
   if (must_gather(x, dw, params))

@@ -18,8 +18,8 @@ struct InstructionSet {
 
 #define RONDO_KERNELS(set)                                                                        \
   {                                                                                               \
-    .name = #set, .elementwise = isa::set::elementwise, .fold_f32 = isa::set::fold_f32,           \
-    .fold_f64 = isa::set::fold_f64, .fold_i64 = isa::set::fold_i64,                               \
+    .name = #set, .elementwise = isa::set::elementwise, .reduce_f32 = isa::set::reduce_f32,       \
+    .reduce_f64 = isa::set::reduce_f64, .reduce_i64 = isa::set::reduce_i64,                       \
     .batch_norm = isa::set::batch_norm, .batch_norm_bf16 = isa::set::batch_norm_bf16,             \
     .softmax = isa::set::softmax_f32, .layer_norm = isa::set::layer_norm,                         \
     .winograd = isa::set::winograd, .packed = isa::set::packed, .attention = isa::set::attention, \

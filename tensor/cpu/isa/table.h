@@ -2,7 +2,7 @@
 // The kernels that are compiled once for each instruction set, and the choice between them.
 //
 // Files named kernels_*.cpp in this folder are compiled several times (cmake/library.cmake), with
-// RONDO_ISA set to the name of an instruction set. Each file defines its functions in namespace
+// RONDO_ISA_SET set to the name of an instruction set. Each file defines its functions in namespace
 // isa::RONDO_ISA_SET and one table of pointers to them. The functions are plain loops over dense
 // memory that the compiler vectorises, or loops over explicit vectors (vec.h, the only file with
 // intrinsics). They use only local functions and inlined templates of functors.h: the linker must
@@ -39,13 +39,14 @@ struct ElementwiseKernels {
   void (*to_bf16)(const float* x, Bf16Bits* y, std::int64_t n);
 };
 
-/// Folds of dense arrays (tensor/fold.h). If op is all or any, every value except 0 counts as 1.
+/// Reductions of dense arrays (tensor/reduction_rule.h). If op is all or any, every value except 0
+/// counts as 1.
 template <class C>
-struct FoldKernels {
+struct ReductionKernels {
   /// x_0 ∘ x_1 ∘ … ∘ x_{n-1}, grouped in the same way for all instruction sets.
-  C (*run)(FoldOp op, const C* x, std::int64_t n);
-  /// fold_j = fold_j ∘ x_0[j] ∘ x_1[j] ∘ …, for `count` rows of `width` elements.
-  void (*rows)(FoldOp op, const C* const* x, std::int64_t count, std::int64_t width, C* fold);
+  C (*run)(ReductionOp op, const C* x, std::int64_t n);
+  /// total[j] = total[j] ∘ x_0[j] ∘ x_1[j] ∘ …, for `count` rows of `width` elements.
+  void (*rows)(ReductionOp op, const C* const* x, std::int64_t count, std::int64_t width, C* total);
 };
 
 /// How the gradient determines where a relu passed values through: from one bit per element,
@@ -250,9 +251,9 @@ struct WinogradKernels {
 struct Kernels {
   const char* name;
   ElementwiseKernels elementwise;
-  FoldKernels<float> fold_f32;
-  FoldKernels<double> fold_f64;
-  FoldKernels<std::int64_t> fold_i64;
+  ReductionKernels<float> reduce_f32;
+  ReductionKernels<double> reduce_f64;
+  ReductionKernels<std::int64_t> reduce_i64;
   BatchNormKernels<float> batch_norm;
   BatchNormKernels<Bf16Bits> batch_norm_bf16;
   SoftmaxKernels softmax;
@@ -270,9 +271,9 @@ const Kernels& kernels();
 #define RONDO_DECLARE_KERNELS(name)                        \
   namespace isa::name {                                    \
   extern const ElementwiseKernels elementwise;             \
-  extern const FoldKernels<float> fold_f32;                \
-  extern const FoldKernels<double> fold_f64;               \
-  extern const FoldKernels<std::int64_t> fold_i64;         \
+  extern const ReductionKernels<float> reduce_f32;         \
+  extern const ReductionKernels<double> reduce_f64;        \
+  extern const ReductionKernels<std::int64_t> reduce_i64;  \
   extern const BatchNormKernels<float> batch_norm;         \
   extern const BatchNormKernels<Bf16Bits> batch_norm_bf16; \
   extern const SoftmaxKernels softmax_f32;                 \

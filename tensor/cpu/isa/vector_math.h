@@ -1,7 +1,7 @@
 // Vector versions of elementary functions: tells the compiler that glibc has them (libmvec), so
 // that a loop over std::exp(x[i]) computes 4, 8 or 16 at once. glibc itself declares them only
-// under -ffast-math, because of the last bits: these functions have errors of up to 4 ulp, the
-// scalar ones of about 1, some 2. Zeros, infinities and NaNs give the same results
+// under -ffast-math, because they are less exact: their errors are up to 4 ulp, those of the scalar
+// functions about 1, of some of these 2. Zeros, infinities and NaNs give the same results
 // (tests/tensor/vector_math_test.cpp).
 //
 // For f32 only: f64 serves as the reference for comparisons. Without glibc 2.35 or later, x86-64

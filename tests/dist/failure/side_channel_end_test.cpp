@@ -68,7 +68,7 @@ TEST(SideChannelEnd, AnEndAfterAGoodbyeIsNotADeath) {
       },
       [](auto channel, Communicator& comm) {
         comm.barrier();
-        EXPECT_TRUE(channel->left(1).has_value());
+        EXPECT_TRUE(channel->finalized(1).has_value());
         EXPECT_EQ(channel->ended(), "");
       });
 }
@@ -130,9 +130,9 @@ TEST(SideChannelEnd, OneThatIsLeavingIsKnownToAll) {
     on_ranks(n, [n](auto comm) {
       SideChannel channel(*comm);
       comm->barrier();
-      if (comm->rank() == 1) channel.leave();
-      EXPECT_TRUE(comes_true([&] { return channel.left(1).has_value(); }));
-      EXPECT_FALSE(channel.left(2).has_value());
+      if (comm->rank() == 1) channel.finalize();
+      EXPECT_TRUE(comes_true([&] { return channel.finalized(1).has_value(); }));
+      EXPECT_FALSE(channel.finalized(2).has_value());
       EXPECT_EQ(channel.ended(), "");
       comm->barrier();
     });
@@ -144,10 +144,10 @@ TEST(SideChannelEnd, AllThatAreLeavingAreKnownToAll) {
   on_ranks(9, [](auto comm) {
     auto channel = std::make_unique<SideChannel>(*comm);
     comm->barrier();
-    if (comm->rank() != 0) channel->leave();
+    if (comm->rank() != 0) channel->finalize();
     for (int r = 1; r < 9; ++r)
-      EXPECT_TRUE(comes_true([&] { return channel->left(r).has_value(); })) << r;
-    EXPECT_FALSE(channel->left(0).has_value());
+      EXPECT_TRUE(comes_true([&] { return channel->finalized(r).has_value(); })) << r;
+    EXPECT_FALSE(channel->finalized(0).has_value());
     comm->barrier();
   });
 }

@@ -48,7 +48,7 @@ Report full_report() {
   auto profiler = std::make_shared<Profiler>();
   {
     const auto recording = profiler->start();
-    const RecordOp op(hostile);
+    const OpRange op(hostile);
     profiler->step();
   }
   report.profile = profiler;
