@@ -65,10 +65,11 @@ void multiply(LeftFactor left, const float* right, Index right_stride, Index row
   for (Index c = 0; c < columns;) {
     const Index vectors = (columns - c) / lanes;
     const int some = vectors < most_vectors ? static_cast<int>(vectors) : most_vectors;
-    auto *f = some == 1   ? multiply_columns<terms, 1>
-              : some == 2 ? multiply_columns<terms, 2>
-                          : some == 3 ? multiply_columns < terms,
-         most_vectors < 3 ? 2 : 3 > : multiply_columns < terms, most_vectors < 4 ? 2 : 4 > ;
+    constexpr int third = most_vectors < 3 ? 2 : 3;
+    auto* const f = some == 1   ? multiply_columns<terms, 1>
+                    : some == 2 ? multiply_columns<terms, 2>
+                    : some == 3 ? multiply_columns<terms, third>
+                                : multiply_columns<terms, most_vectors>;
     f(left, right + c, right_stride, rows, depth, scale, factor != nullptr ? factor + c : nullptr,
       y + c, y_stride);
     c += some * lanes;
