@@ -29,6 +29,6 @@ class Batches {
   std::int64_t size_, batch_size_;
   std::uint64_t seed_;
   rondo::Generator generator_;
-  std::vector<std::int64_t> order_;
   Position at_;
+  std::vector<std::int64_t> order_;
 };
