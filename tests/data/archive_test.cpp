@@ -1,5 +1,7 @@
 // Unpacks valid, damaged and malicious archives; compares checksums with published values.
 
+#include <gmock/gmock.h>
+
 #include <tuple>
 
 #include "data/download.h"

@@ -2,6 +2,8 @@
 
 #include "data/cifar.h"
 
+#include <gmock/gmock.h>
+
 #include <numeric>
 
 #include "support/environment.h"

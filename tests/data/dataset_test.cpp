@@ -1,5 +1,7 @@
 #include "data/dataset.h"
 
+#include <gmock/gmock.h>
+
 #include "support/errors.h"
 #include "support/support.h"
 

@@ -3,6 +3,7 @@
 
 #include "data/download.h"
 
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 

@@ -1,5 +1,6 @@
 // Downloads from file:// and from a server on loopback: resuming, checksums, what goes wrong.
 
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 
 #include <functional>

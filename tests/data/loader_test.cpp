@@ -3,6 +3,8 @@
 
 #include "data/loader.h"
 
+#include <gmock/gmock.h>
+
 #include <array>
 #include <atomic>
 #include <set>

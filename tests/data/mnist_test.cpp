@@ -2,6 +2,7 @@
 
 #include "data/mnist.h"
 
+#include <gmock/gmock.h>
 #include <zlib.h>
 
 #include "support/environment.h"

@@ -1,5 +1,7 @@
 #include "data/open.h"
 
+#include <gmock/gmock.h>
+
 #include <cmath>
 
 #include "support/errors.h"

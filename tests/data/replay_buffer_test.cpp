@@ -1,5 +1,7 @@
 #include "data/replay_buffer.h"
 
+#include <gmock/gmock.h>
+
 #include <atomic>
 #include <thread>
 

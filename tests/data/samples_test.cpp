@@ -3,6 +3,8 @@
 
 #include "data/samples.h"
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>

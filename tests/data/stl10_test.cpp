@@ -2,6 +2,8 @@
 
 #include "data/stl10.h"
 
+#include <gmock/gmock.h>
+
 #include "support/errors.h"
 #include "support/files.h"
 #include "support/support.h"

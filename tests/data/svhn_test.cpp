@@ -2,6 +2,7 @@
 
 #include "data/svhn.h"
 
+#include <gmock/gmock.h>
 #include <zlib.h>
 
 #include <cstring>

@@ -2,6 +2,8 @@
 
 #include "data/transforms.h"
 
+#include <gmock/gmock.h>
+
 #include <cmath>
 #include <map>
 #include <numeric>

@@ -2,6 +2,8 @@
 
 #include "optim/composed.h"
 
+#include <gmock/gmock.h>
+
 #include <limits>
 #include <optional>
 

@@ -41,4 +41,10 @@ Tensor leaf(const std::vector<double>& values) { return tensor(values).requires_
   return all_close(a, b, 0, 0);
 }
 
+::testing::AssertionResult says(std::string_view message, std::string_view text) {
+  if (message.find(text) != std::string_view::npos) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure()
+         << "the message is \"" << message << "\", which does not contain \"" << text << "\"";
+}
+
 }  // namespace rondo::test

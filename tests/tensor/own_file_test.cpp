@@ -2,6 +2,7 @@
 
 #include "tensor/own_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
