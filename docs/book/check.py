@@ -3,7 +3,8 @@
 
     docs/book/check.py excerpts                          each excerpt is in its file
     docs/book/check.py experiments PAGE BUILD [MPIRUN…]  each command prints what the page shows
-    docs/book/check.py exercise TEST SOLUTION START      SOLUTION passes; START fails as TEST says
+    docs/book/check.py exercise TEST SOLUTION START      SOLUTION passes; START fails as TEST says;
+                                                         both are commands
 
 Exit status 1 and the differences if not. BUILD is the build folder; MPIRUN is the command that stands for
 "mpirun" in the pages, with its options. Without it, commands with mpirun are left out.
@@ -138,10 +139,10 @@ def check_exercise(test, solution, start):
     if not text:
         return [f'{test}: the line "// start fails: TEXT" is missing']
     faults = []
-    status, output = run(shlex.quote(solution), ".", os.environ["PATH"])
+    status, output = run(solution, ".", os.environ["PATH"])
     if status != 0:
         faults.append("the solution exits with status " + "\n".join([str(status), *output]))
-    status, output = run(shlex.quote(start), ".", os.environ["PATH"])
+    status, output = run(start, ".", os.environ["PATH"])
     if status == 0 or text[1] not in "\n".join(output):
         faults.append(f'the start must fail with "{text[1]}". Its status is ' + "\n".join([str(status), *output]))
     return faults
