@@ -9,6 +9,7 @@
 
 #include <utility>
 
+#include "tensor/cuda/packed.cuh"
 #include "tensor/cuda/strided.cuh"
 #include "tensor/functors.h"
 
@@ -60,75 +61,18 @@ struct StridedMap {
   }
 };
 
-/// The data of one call of the wide kernel: 8 elements, 16 bytes of bf16 and f16, 32 bytes of f32.
-struct Octet {
-  float values[8];
-};
-
-/// A dense run of f32, bf16 or f16 or, as an input, a single number. The dtype is checked in the
-/// kernel: compared with the memory access this costs nothing, and it saves a third of the compile
-/// time.
-struct PackedRun {
-  char* data;
-  DType dtype;
-  std::int64_t n;
-  bool constant;
-
-  /// Elements first … first + 7, but no elements beyond n.
-  RONDO_HD Octet load(std::int64_t first) const {
-    if (dtype == DType::f32) return load_as<float>(first);
-    return dtype == DType::bf16 ? load_as<BFloat16>(first) : load_as<Half>(first);
-  }
-  RONDO_HD void store(std::int64_t first, const Octet& octet) const {
-    if (dtype == DType::f32) return store_as<float>(first, octet);
-    return dtype == DType::bf16 ? store_as<BFloat16>(first, octet) : store_as<Half>(first, octet);
-  }
-
- private:
-  template <class T>
-  RONDO_HD Octet load_as(std::int64_t first) const {
-    constexpr int size = Pack<T>::size;
-    const auto* run = reinterpret_cast<const T*>(data);
-    Octet octet;
-    if (!constant && first + 8 <= n) {
-      for (int p = 0; p < 8; p += size) {
-        const auto pack = *reinterpret_cast<const Pack<T>*>(run + first + p);
-        for (int k = 0; k < size; ++k) octet.values[p + k] = static_cast<float>(pack.values[k]);
-      }
-      return octet;
-    }
-    for (int k = 0; k < 8; ++k)
-      octet.values[k] = first + k < n ? static_cast<float>(run[constant ? 0 : first + k]) : 0.0f;
-    return octet;
-  }
-  template <class T>
-  RONDO_HD void store_as(std::int64_t first, const Octet& octet) const {
-    constexpr int size = Pack<T>::size;
-    auto* run = reinterpret_cast<T*>(data);
-    if (first + 8 <= n) {
-      for (int p = 0; p < 8; p += size) {
-        Pack<T> pack;
-        for (int k = 0; k < size; ++k) pack.values[k] = convert<T>(octet.values[p + k]);
-        store_16(run + first + p, pack);
-      }
-      return;
-    }
-    for (int k = 0; k < 8 && first + k < n; ++k) run[first + k] = convert<T>(octet.values[k]);
-  }
-};
-
 /// Call i processes elements 8 i … 8 i + 7.
 template <std::size_t N, class F>
 struct PackedMap {
-  PackedRun runs[N + 1];  // the inputs, then y
+  PackedRun<float> runs[N + 1];  // the inputs, then y
   F f;
   RONDO_HD void operator()(std::int64_t i) const { map(8 * i, std::make_index_sequence<N>()); }
 
  private:
   template <std::size_t... K>
   RONDO_HD void map(std::int64_t first, std::index_sequence<K...>) const {
-    const Octet x[N] = {runs[K].load(first)...};
-    Octet result;
+    const Octet<float> x[N] = {runs[K].load(first)...};
+    Octet<float> result;
     for (int k = 0; k < 8; ++k) result.values[k] = f(x[K].values[k]...);
     runs[N].store(first, result);
   }
@@ -145,7 +89,8 @@ struct LaunchPacked {
   void operator()(F f) const {
     PackedMap<N, F> map{{}, f};
     for (std::size_t k = 0; k <= N; ++k)
-      map.runs[k] = {shape.data[k], tensors[k]->dtype(), shape.numel, is_constant(shape, k)};
+      map.runs[k] = {shape.data[k], shape.numel, tensors[k]->dtype(),
+                     is_constant(shape, k) ? Access::one_number : Access::packs};
     for_each(device, (shape.numel + 7) / 8, map);
   }
 };

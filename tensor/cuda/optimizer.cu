@@ -6,47 +6,38 @@
 #include <vector>
 
 #include "tensor/cuda/cuda_backend.h"
-#include "tensor/cuda/strided.cuh"
+#include "tensor/cuda/packed.cuh"
 #include "tensor/optimizer_rule.h"
 
 namespace rondo::cuda {
 namespace {
 
-/// A tensor's elements in memory order, as C; a null pointer means an undefined tensor.
+/// A tensor's elements in memory order, as C; no elements if it is undefined.
 template <class C>
-struct Column {
-  char* data = nullptr;
-  DType dtype = DType::f32;
-  std::int64_t size = 0;
+PackedRun<C> run_of(const Tensor& x) {
+  if (!x.defined()) return {};
+  return {static_cast<char*>(x.data_ptr()), x.numel(), x.dtype(),
+          is_aligned(x) ? Access::packs : Access::elements};
+}
 
-  Column() = default;
-  explicit Column(const Tensor& x) {
-    if (!x.defined()) return;
-    data = static_cast<char*>(x.data_ptr());
-    dtype = x.dtype();
-    size = size_of(dtype);
-  }
-  RONDO_HD bool is_there() const { return data != nullptr; }
-  RONDO_HD C get(std::int64_t i) const { return load<C>(dtype, data + i * size); }
-  RONDO_HD void set(std::int64_t i, C value) const { store(dtype, data + i * size, value); }
-};
-
-/// Up to `most` parameters, whose elements are numbered consecutively. The whole batch is an
-/// argument of the kernel, which is limited to 4 KB.
+/// Up to `most` parameters. Each is updated in octets of elements, the last of which may be
+/// shorter; the octets are numbered consecutively. The whole batch is an argument of the kernel,
+/// which is limited to 4 KB.
 template <class Item, int most>
 struct Batch {
   Item items[most];
-  std::int64_t ends[most];  // end of each item's elements in the common numbering
+  std::int64_t ends[most];  // end of each item's octets in the common numbering
   int count = 0;
 
   static constexpr int capacity = most;
   std::int64_t size() const { return count == 0 ? 0 : ends[count - 1]; }
   void add(const Item& item, std::int64_t elements) {
     items[count] = item;
-    ends[count] = size() + elements;
+    ends[count] = size() + (elements + 7) / 8;
     ++count;
   }
-  /// The item that contains element i; changes i to the element's number within the item.
+  /// The item that contains octet i; changes i to the number of the octet's first element within
+  /// the item.
   RONDO_HD const Item& locate(std::int64_t& i) const {
     int low = 0, high = count - 1;
     while (low < high) {
@@ -57,6 +48,7 @@ struct Batch {
         low = middle + 1;
     }
     if (low > 0) i -= ends[low - 1];
+    i *= 8;
     return items[low];
   }
 };
@@ -85,7 +77,7 @@ const float* pointer_to(const Tensor& found_inf) {
 
 template <class C>
 struct SgdItem {
-  Column<C> p, g, buffer;
+  PackedRun<C> p, g, buffer;
 };
 
 template <class C>
@@ -98,21 +90,24 @@ struct SgdStep {
     if (is_skipped(found_inf)) return;
     const SgdItem<C>& t = batch.locate(i);
     const SgdRule<C> rule(rates, params);
-    C weight = t.p.get(i);
-    if (!t.buffer.is_there()) {
-      rule(weight, t.g.get(i));
-    } else {
-      C momentum = rule.first_step ? C(0) : t.buffer.get(i);
-      rule(weight, t.g.get(i), momentum);
-      t.buffer.set(i, momentum);
+    Octet<C> p = t.p.load(i), buffer;
+    const Octet<C> g = t.g.load(i);
+    const bool has_buffer = t.buffer.data != nullptr;
+    if (has_buffer && !rule.first_step) buffer = t.buffer.load(i);
+    for (int k = 0; k < 8; ++k) {
+      if (has_buffer)
+        rule(p.values[k], g.values[k], buffer.values[k]);
+      else
+        rule(p.values[k], g.values[k]);
     }
-    t.p.set(i, weight);
+    if (has_buffer) t.buffer.store(i, buffer);
+    t.p.store(i, p);
   }
 };
 
 template <class C>
 struct AdamItem {
-  Column<C> p, g, m, v, max_v;
+  PackedRun<C> p, g, m, v, max_v;
   const double* step = nullptr;
 };
 
@@ -137,17 +132,19 @@ struct AdamStep {
     if (is_skipped(found_inf)) return;
     const AdamItem<C>& t = batch.locate(i);
     const AdamRule<C> r = rules[&t - batch.items];
-    C weight = t.p.get(i), first = t.m.get(i), second = t.v.get(i);
-    r.moments(weight, t.g.get(i), first, second);
-    t.m.set(i, first);
-    t.v.set(i, second);
-    if (t.max_v.is_there()) {
-      const C before = t.max_v.get(i);
-      second = second > before ? second : before;
-      t.max_v.set(i, second);
+    Octet<C> p = t.p.load(i), m = t.m.load(i), v = t.v.load(i);
+    const Octet<C> g = t.g.load(i);
+    for (int k = 0; k < 8; ++k) r.moments(p.values[k], g.values[k], m.values[k], v.values[k]);
+    t.m.store(i, m);
+    t.v.store(i, v);
+    if (t.max_v.data != nullptr) {
+      const Octet<C> before = t.max_v.load(i);
+      for (int k = 0; k < 8; ++k)
+        v.values[k] = v.values[k] > before.values[k] ? v.values[k] : before.values[k];
+      t.max_v.store(i, v);
     }
-    r.step(weight, first, second);
-    t.p.set(i, weight);
+    for (int k = 0; k < 8; ++k) r.step(p.values[k], m.values[k], v.values[k]);
+    t.p.store(i, p);
   }
 };
 
@@ -156,7 +153,7 @@ struct UnscaleTensors {
 };
 template <class C>
 struct GradientItem {
-  Column<C> g;
+  PackedRun<C> g;
 };
 
 template <class C>
@@ -166,9 +163,12 @@ struct Unscale {
   float* found_inf;
   RONDO_HD void operator()(std::int64_t i) const {
     const GradientItem<C>& t = batch.locate(i);
-    const C value = t.g.get(i);
-    if (value - value != C(0)) *found_inf = 1;  // all writers write the same value
-    t.g.set(i, value * (C(1) / static_cast<C>(*scale)));
+    Octet<C> g = t.g.load(i);
+    for (C& value : g.values) {
+      if (value - value != C(0)) *found_inf = 1;  // all writers write the same value
+      value *= C(1) / static_cast<C>(*scale);
+    }
+    t.g.store(i, g);
   }
 };
 
@@ -195,7 +195,7 @@ void CudaBackend::do_sgd_steps(std::span<const SgdTensors> all, const Tensor& ra
     in_batches<Items>(
         some,
         [](const SgdTensors& t) {
-          return SgdItem<C>{Column<C>(t.p), Column<C>(t.g), Column<C>(t.buffer)};
+          return SgdItem<C>{run_of<C>(t.p), run_of<C>(t.g), run_of<C>(t.buffer)};
         },
         [&](const Items& batch) {
           for_each(device_, batch.size(),
@@ -214,8 +214,8 @@ void CudaBackend::do_adam_steps(std::span<const AdamTensors> all, const Tensor& 
     in_batches<Items>(
         some,
         [](const AdamTensors& t) {
-          return AdamItem<C>{Column<C>(t.p), Column<C>(t.g),     Column<C>(t.m),
-                             Column<C>(t.v), Column<C>(t.max_v), t.step.data_ptr<double>()};
+          return AdamItem<C>{run_of<C>(t.p), run_of<C>(t.g),     run_of<C>(t.m),
+                             run_of<C>(t.v), run_of<C>(t.max_v), t.step.data_ptr<double>()};
         },
         [&](const Items& batch) {
           for_each(device_, batch.count,
@@ -234,7 +234,7 @@ void CudaBackend::do_unscale(std::span<const Tensor> gradients, const Tensor& sc
       [&]<class C>(std::span<const UnscaleTensors> some) {
         using Items = Batch<GradientItem<C>, 100>;
         in_batches<Items>(
-            some, [](const UnscaleTensors& t) { return GradientItem<C>{Column<C>(t.p)}; },
+            some, [](const UnscaleTensors& t) { return GradientItem<C>{run_of<C>(t.p)}; },
             [&](const Items& batch) {
               for_each(device_, batch.size(),
                        Unscale<C>{batch, scale.data_ptr<float>(), found_inf.data_ptr<float>()});

@@ -516,4 +516,5 @@ def main():
         sys.exit(f'ptx2cpp.py: {sys.argv[1]}: cannot translate {error}')
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Compiles the PTX of the libraries to machine code and checks what ptxas says of each kernel.
+
+check_ptxas.py PTXAS OBJECT…    fails if a kernel keeps values in memory instead of registers (a spill), needs more registers or shared
+                                memory than two blocks on a multiprocessor have, or does not move 16 bytes at a time although it should
+
+Prints the kernels with the most registers. The machine code itself is not run.
+"""
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+
+from ptx2cpp import ptx_in
+
+# Kernels that may spill, and why. A spill of a few bytes around the call of a 64-bit division costs little; it matters in a hot loop.
+MAY_SPILL = {
+    r'StridedMap<': 'one kernel for all ops and layouts, chosen by a switch',
+    r'(CrossEntropy|SoftmaxGradient|FindExtreme)<': '64-bit divisions for strided rows, before and after the loop',
+    r'<(JoinSplits<.*, long>|AveragePoolBackward<double, 2>)': 'types which training does not use',
+    r'^cub::': "NVIDIA's own",
+}
+# Kernels that must read and write 16 bytes at a time, and how many of them there are at least.
+WIDE = {
+    r'PackedMap<': 50,
+    r'<(Apply|ApplyGradient)<(Half|BFloat16|float), [48]>': 6,
+    r'<(Softmax|SoftmaxGradient)<(true|false), float, (Half|BFloat16|float)>': 24,
+    r'<(MaxPool|MaxPoolBackward|AveragePool|AveragePoolBackward)<(Half|BFloat16|float), [48]>': 12,
+    r'<(SgdStep|AdamStep|Unscale)<float>': 3,
+}
+# Threads of a block where a kernel may be launched with more; launch.cuh starts one of 1,024 only for rows of over 8,192 elements.
+USUAL_THREADS = {'rows_kernel<': 256}
+REGISTERS, SHARED = 65536, 233472  # of a multiprocessor of an H100
+RESERVED = 1024  # bytes of shared memory of each block that the system uses
+
+
+def wide_accesses(ptx, kind):
+    return len(re.findall(kind + r'\.global(?:\.\w+)*\.(?:v4\.\w32|v2\.\w64)\b', ptx))
+
+
+def compiled(arguments):
+    """(mangled name, registers, spilled bytes, shared memory, threads, wide loads, wide stores) for each kernel of an object."""
+    ptxas, path = arguments
+    with open(path, 'rb') as file:
+        ptx = ptx_in(file.read())
+    if not ptx:
+        return []
+    architecture = re.search(r'^\.target (sm_\d+)', ptx, re.M)[1]
+    run = subprocess.run([ptxas, '-v', '-arch=' + architecture, '-o', os.devnull, '-'], input=ptx, capture_output=True, text=True)
+    if run.returncode:
+        sys.exit(f'{path}: {run.stderr}')
+    bodies = {m[1]: m[0] for m in re.finditer(r'\.entry (\S+?)\(.*?^\}', ptx, re.S | re.M)}
+    kernels = []
+    for m in re.finditer(r"Compiling entry function '(\S+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?"
+                         r'Used (\d+) registers(.*?)$', run.stderr, re.S | re.M):
+        shared = re.search(r'(\d+) bytes smem', m[5])
+        threads = re.search(r'\.maxntid (\d+)', bodies[m[1]])
+        kernels.append((m[1], int(m[4]), int(m[2]) + int(m[3]), int(shared[1]) if shared else 0, int(threads[1]) if threads else 256,
+                        wide_accesses(bodies[m[1]], 'ld'), wide_accesses(bodies[m[1]], 'st')))
+    return kernels
+
+
+def main():
+    ptxas, *objects = sys.argv[1:]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        kernels = [k for found in pool.map(compiled, [(ptxas, o) for o in objects]) for k in found]
+    names = subprocess.run(['c++filt'], input='\n'.join(k[0] for k in kernels), capture_output=True, text=True, check=True).stdout.split('\n')
+    names = [re.sub(r'\(anonymous namespace\)::|rondo::(cuda::)?(detail::)?|^void ', '', name) for name in names]
+    faults, wide_found = [], dict.fromkeys(WIDE, 0)
+    for (_, registers, spilled, shared, threads, loads, stores), name in zip(kernels, names):
+        threads = next((usual for kernel, usual in USUAL_THREADS.items() if name.startswith(kernel)), threads)
+        per_thread = -(-registers // 8) * 8  # allocated in eights
+        short = name.split('(')[0] if '(long' in name else name
+        if spilled and not any(re.search(known, name) for known in MAY_SPILL):
+            faults.append(f'{spilled} bytes are spilled: {short}')
+        if not name.startswith('cub::') and (2 * threads * per_thread > REGISTERS or 2 * (shared + RESERVED) > SHARED):
+            faults.append(f'{registers} registers of {threads} threads, {shared} bytes of shared memory: two blocks do not fit: {short}')
+        for pattern in WIDE:
+            if re.search(pattern, name):
+                wide_found[pattern] += 1
+                if not loads or not stores:
+                    faults.append(f'{loads} loads and {stores} stores of 16 bytes: {short}')
+    faults += [f'{wide_found[pattern]} kernels match {pattern}, not {least} or more' for pattern, least in WIDE.items()
+               if wide_found[pattern] < least]
+    for registers, name in sorted(((k[1], name) for k, name in zip(kernels, names)), reverse=True)[:10]:
+        print(f'{registers:5d} registers  {name[:110]}')
+    print('\n'.join(faults))
+    print(f'{len(kernels)} kernels; {len(faults)} faults')
+    sys.exit(1 if faults or not kernels else 0)
+
+
+main()
