@@ -173,7 +173,10 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void*, 
                       cublasLtMatrixLayout_t ld, const cublasLtMatmulAlgo_t*, void* workspace,
                       std::size_t workspace_bytes, cudaStream_t stream) {
   if (workspace_bytes < workspace_wanted) return CUBLAS_STATUS_INVALID_VALUE;
-  std::memset(workspace, 0xff, workspace_wanted);
+  submit(stream, [=] {
+    std::memset(workspace, 0xff, workspace_wanted);
+    return true;
+  });
   const cublasLtEpilogue_t epilogue = of(desc).epilogue;
   if (adds_bias(epilogue) != (of(desc).bias != nullptr)) return CUBLAS_STATUS_INVALID_VALUE;
   if (reinterpret_cast<std::uintptr_t>(of(desc).bias) % 16 != 0) return CUBLAS_STATUS_INVALID_VALUE;

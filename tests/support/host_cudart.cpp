@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/device_memory.h"
 #include "tensor/cuda/stream.h"
 
 namespace rondo::test {
@@ -86,7 +87,10 @@ HostEvent& of(cudaEvent_t event) { return *reinterpret_cast<HostEvent*>(event); 
 bool pump(HostStream& stream) {
   if (stream.queue.empty()) return false;
   auto work = stream.queue.front();  // a copy: the work may access its own stream
-  if (!work()) return false;
+  {
+    const DeviceAccess access;
+    if (!work()) return false;
+  }
   stream.queue.pop_front();
   ++stream.completed;
   return true;
@@ -144,17 +148,10 @@ cudaError_t get_pci_bus_id(char* id, int length, int device) {
   std::snprintf(id, static_cast<std::size_t>(length), "0000:%02d:00.0", device);
   return cudaSuccess;
 }
-/// Memory whose every float is NaN.
-void* fresh(std::size_t bytes) {
-  void* data = nullptr;
-  if (posix_memalign(&data, 512, bytes) != 0) throw std::bad_alloc();
-  std::memset(data, 0xFF, bytes);
-  return data;
-}
 cudaError_t host_malloc(void** data, std::size_t bytes) {
   Lock lock(mutex());
   if (allocated + bytes > memory_of_gpu) return cudaErrorMemoryAllocation;
-  *data = fresh(bytes);
+  *data = allocate_device_memory(bytes);
   allocations[*data] = bytes;
   allocated += bytes;
   return cudaSuccess;
@@ -163,11 +160,12 @@ cudaError_t host_free(void* data) {
   Lock lock(mutex());
   allocated -= allocations[data];
   allocations.erase(data);
-  std::free(data);
+  free_device_memory(data);
   return cudaSuccess;
 }
 cudaError_t host_alloc(void** data, std::size_t bytes, unsigned) {
-  *data = fresh(bytes);
+  if (posix_memalign(data, 512, bytes) != 0) throw std::bad_alloc();
+  std::memset(*data, 0xFF, bytes);
   return cudaSuccess;
 }
 cudaError_t free_host(void* data) {

@@ -8,7 +8,7 @@
 // waited for what it needs.
 //
 // Errors stay pending until get_last_error, as in CUDA, and a kernel must not be launched before.
-// Fresh memory is filled with 0xFF: NaN in every float type.
+// The memory of the GPUs is device_memory.h's.
 //
 // A captured graph stores the work itself, and launching it runs that work. What CUDA forbids
 // during a capture (waiting for the stream, querying it, events from outside the capture, branches

@@ -2,14 +2,12 @@
 
 #include "support/simulated_gpu.h"
 
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <vector>
 
+#include "support/device_memory.h"
 #include "support/host_cublaslt.h"
 #include "support/host_cudart.h"
 #include "support/host_cudnn.h"
@@ -27,9 +25,7 @@ class HostAllocator final : public Allocator {
   explicit HostAllocator(int device) : device_(device) {}
   Device device() const override { return Device::cuda(device_); }
   void* allocate(std::size_t bytes) override {
-    void* data = nullptr;
-    if (posix_memalign(&data, 512, bytes) != 0) throw std::bad_alloc();
-    std::memset(data, 0xFF, bytes);  // NaN in every float type
+    void* data = allocate_device_memory(bytes);
     if (cudaStream_t stream = cuda::current_stream(device_).get(); stream != nullptr) {
       std::lock_guard lock(mutex_);
       streams_[data] = stream;
@@ -45,9 +41,9 @@ class HostAllocator final : public Allocator {
         streams_.erase(found);
       }
     }
-    if (stream == nullptr) return std::free(data);
+    if (stream == nullptr) return free_device_memory(data);
     submit(stream, [data] {
-      std::free(data);
+      free_device_memory(data);
       return true;
     });
   }

@@ -1,0 +1,166 @@
+#ifdef RONDO_HAS_CUDA
+
+#include "support/device_memory.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <string_view>
+
+// AddressSanitizer's, if the program is linked with it: these tests' own objects may come from a
+// build without it (RONDO_TEST_OBJECTS).
+extern "C" {
+[[gnu::weak]] void __asan_poison_memory_region(const volatile void* data, std::size_t bytes);
+[[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* data, std::size_t bytes);
+}
+
+namespace rondo::test {
+namespace {
+
+constexpr std::size_t capacity = std::size_t{1} << 36;  // of addresses; pages are used when touched
+constexpr std::size_t granule = 512, chunk_size = std::size_t{1} << 20;
+constexpr int behind = 0xA5;
+
+void poison(char* data, std::size_t bytes) {
+  if (__asan_poison_memory_region != nullptr) __asan_poison_memory_region(data, bytes);
+}
+void unpoison(char* data, std::size_t bytes) {
+  if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(data, bytes);
+}
+
+struct sigaction action_before;
+
+/// Opens the memory while a kernel or copy runs. Otherwise says what the fault is; the instruction
+/// then runs into the handler that was there before.
+extern "C" void on_fault(int, siginfo_t* info, void*);
+
+class Arena {
+ public:
+  static Arena& instance() {
+    static auto* made = new Arena;
+    return *made;
+  }
+  bool contains(const void* at) const { return at >= begin_ && at < begin_ + capacity; }
+
+  void* allocate(std::size_t bytes) {
+    const std::size_t taken = (bytes + granule - 1) / granule * granule + granule;
+    const DeviceAccess access;
+    std::lock_guard lock(mutex_);
+    char* data = nullptr;
+    if (auto found = free_.lower_bound(taken); found != free_.end() && found->first < 2 * taken) {
+      data = found->second;
+      taken_[data] = found->first;
+      free_.erase(found);
+    } else {
+      if (used_ + taken > capacity) throw std::bad_alloc();
+      data = begin_ + used_;
+      taken_[data] = taken;
+      used_ += taken;
+    }
+    sizes_[data] = bytes;
+    unpoison(data, taken_[data]);
+    std::memset(data, 0xFF, bytes);
+    std::memset(data + bytes, behind, taken_[data] - bytes);
+    poison(data + bytes, taken_[data] - bytes);
+    return data;
+  }
+  void free(char* data) {
+    const DeviceAccess access;
+    std::lock_guard lock(mutex_);
+    const std::size_t bytes = sizes_.at(data), taken = taken_.at(data);
+    unpoison(data, taken);
+    if (!std::all_of(data + bytes, data + taken,
+                     [](char c) { return c == static_cast<char>(behind); })) {
+      std::fprintf(stderr, "a kernel wrote behind a block of %zu bytes of a GPU's memory\n", bytes);
+      std::abort();
+    }
+    std::memset(data, 0xFF, taken);
+    poison(data, taken);
+    sizes_.erase(data);
+    free_.emplace(taken, data);
+  }
+  void begin() { ++running_; }
+  /// Work that only asks whether it may begin touches no memory, and costs no system call.
+  void end() {
+    if (--running_ > 0) return;
+    const Spin lock(busy_);
+    if (running_ > 0) return;  // the next end will close
+    for (; open_count_ > 0; --open_count_) protect(open_chunks_[open_count_ - 1], PROT_NONE);
+  }
+  /// Called by a signal handler. Opens only the chunk, because the time of mprotect grows with the
+  /// number of pages.
+  bool open(const void* at) {
+    if (running_ == 0) return false;
+    const Spin lock(busy_);
+    const auto chunk = static_cast<std::size_t>(static_cast<const char*>(at) - begin_) / chunk_size;
+    open_chunks_[open_count_++] = chunk;
+    protect(chunk, PROT_READ | PROT_WRITE);
+    return true;
+  }
+
+ private:
+  Arena() {
+    void* range =
+        mmap(nullptr, capacity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED) throw std::bad_alloc();
+    begin_ = static_cast<char*>(range);
+    struct sigaction action {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, &action_before);
+  }
+  void protect(std::size_t chunk, int rights) {
+    if (mprotect(begin_ + chunk * chunk_size, chunk_size, rights) != 0) std::abort();
+  }
+  /// A lock that a signal handler may take: its holders touch no memory of a GPU.
+  struct Spin {
+    explicit Spin(std::atomic_flag& busy) : busy_(busy) {
+      while (busy_.test_and_set()) sched_yield();
+    }
+    ~Spin() { busy_.clear(); }
+    std::atomic_flag& busy_;
+  };
+
+  std::mutex mutex_;
+  char* begin_ = nullptr;
+  std::size_t used_ = 0;
+  std::atomic<int> running_ = 0;
+  std::atomic_flag busy_;
+  std::array<std::size_t, 4 * capacity / chunk_size> open_chunks_;  // two threads may open one
+  std::size_t open_count_ = 0;
+  std::map<char*, std::size_t> sizes_, taken_;
+  std::multimap<std::size_t, char*> free_;
+};
+
+void on_fault(int, siginfo_t* info, void*) {
+  constexpr std::string_view text = "the host touched a GPU's memory outside of a kernel or copy\n";
+  if (Arena::instance().contains(info->si_addr)) {
+    if (Arena::instance().open(info->si_addr)) return;
+    (void)!write(STDERR_FILENO, text.data(), text.size());
+  }
+  sigaction(SIGSEGV, &action_before, nullptr);
+}
+
+}  // namespace
+
+void* allocate_device_memory(std::size_t bytes) { return Arena::instance().allocate(bytes); }
+void free_device_memory(void* data) noexcept {
+  if (data != nullptr) Arena::instance().free(static_cast<char*>(data));
+}
+DeviceAccess::DeviceAccess() { Arena::instance().begin(); }
+DeviceAccess::~DeviceAccess() { Arena::instance().end(); }
+
+}  // namespace rondo::test
+
+#endif  // RONDO_HAS_CUDA

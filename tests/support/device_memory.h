@@ -1,0 +1,27 @@
+#pragma once
+// The memory of simulated GPUs: the host cannot touch it, as on a machine with a GPU.
+//
+// All of it is in one range of addresses without access rights. Simulated kernels, copies and calls
+// of NVIDIA's doubles open the range while they run (DeviceAccess), so that a read or write by any
+// other code is a segmentation fault, and says what it is. (It is not found while another thread
+// runs a kernel.) Fresh and freed blocks are filled with 0xFF: NaN in every float type. Behind each
+// block are at least 512 bytes: AddressSanitizer reports accesses there, and without it a write is
+// found when the block is freed.
+
+#include <cstddef>
+
+namespace rondo::test {
+
+/// Aligned for 512 bytes. Throws std::bad_alloc.
+void* allocate_device_memory(std::size_t bytes);
+void free_device_memory(void* data) noexcept;
+
+class DeviceAccess {
+ public:
+  DeviceAccess();
+  ~DeviceAccess();
+  DeviceAccess(const DeviceAccess&) = delete;
+  DeviceAccess& operator=(const DeviceAccess&) = delete;
+};
+
+}  // namespace rondo::test
