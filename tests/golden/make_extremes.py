@@ -167,4 +167,19 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
     for name, f in LOSSES.items():
         layer(f"{prefix}.{name}", lambda x, y: f(x, y, reduction="none"), dtype, [a, b])
 
+# DTYPE.huge.NAME.…: the normalisations of numbers whose squares overflow or underflow f32, computed in f64. In f32
+# PyTorch's results are 0 or NaN, except those of batch_norm for some strides.
+HUGE = [[1e30, -1e30, 0.0], [1e20, 1e20, 0.0], [1e19, -3e19, 2e19], [1e36, -2e36, 1e36], [1e-25, -1e-25, 0.0]]
+for dtype in (torch.float32, torch.bfloat16):
+    prefix = golden.NAMES[dtype] + ".huge"
+    x = out[f"{prefix}.in0"] = torch.tensor(HUGE, dtype=dtype)
+    running = torch.zeros(len(HUGE), dtype=torch.float64), torch.ones(len(HUGE), dtype=torch.float64)
+    F.batch_norm(x.double().t(), *running, training=True)
+    out[f"{prefix}.running_mean"], out[f"{prefix}.running_var"] = (v.float() for v in running)
+    for name in ["layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm"]:
+        eps = {"eps": torch.finfo(torch.float32).eps} if name == "rms_norm" else {}  # that of f32
+        f = (lambda x: F.rms_norm(x, [3], **eps)) if eps else LAYERS[name]
+        y, (g,) = run(lambda x: f(x) * torch.tensor(weights, dtype=x.dtype), [x], torch.float64)
+        out[f"{prefix}.{name}.out"], out[f"{prefix}.{name}.grad0"] = y.to(dtype), g.to(dtype)
+
 golden.write("extreme_layers.txt", out)
