@@ -37,7 +37,7 @@ Tensor frac(const Tensor& x) {
 Tensor logit(const Tensor& x, std::optional<double> eps) {
   const OpRange op("logit");
   Tensor p = is_floating(x.dtype()) ? widened(x) : to(x, f32);
-  if (eps) p = clamp(p, *eps, 1 - *eps);
+  if (eps) p = clamp_with_bounds(p, *eps, 1 - *eps);
   return to(log(p / (1 - p)), is_floating(x.dtype()) ? x.dtype() : f32);
 }
 

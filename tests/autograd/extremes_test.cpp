@@ -197,6 +197,56 @@ void expect_case(const Golden& goldens, const std::string& name, const Tensor& y
                   gradients[i].defined() ? gradients[i] : zeros_like(xs[i]));
 }
 
+Tensor beside_ones(const Tensor& x) { return stack({x, ones_like(x)}, 1); }
+Tensor like(const Tensor& x, double value) { return full_like(x, value); }
+
+/// Gradients exactly at a bound, and next to it.
+const std::map<std::string, Tensor (*)(const Tensor&)>& bounded() {
+  static const std::map<std::string, Tensor (*)(const Tensor&)> all = {
+      {"clamp", [](const Tensor& x) { return clamp(x, -2, 3); }},
+      {"clamp.crossed", [](const Tensor& x) { return clamp(x, 3, -2); }},
+      {"clamp.nan", [](const Tensor& x) { return clamp(x, NAN, 3); }},
+      {"clamp.zero", [](const Tensor& x) { return clamp(x, 0, 6); }},
+      {"clamp_min", [](const Tensor& x) { return clamp_min(x, -2); }},
+      {"clamp_max", [](const Tensor& x) { return clamp_max(x, 3); }},
+      {"clamp.tensors", [](const Tensor& x) { return clamp(x, like(x, -2), like(x, 3)); }},
+      {"hardtanh", [](const Tensor& x) { return hardtanh(x, -2, 3); }},
+      {"relu6", [](const Tensor& x) { return relu6(x); }},
+      {"hardsigmoid", [](const Tensor& x) { return hardsigmoid(x); }},
+      {"threshold", [](const Tensor& x) { return threshold(x, 2, 9); }},
+      {"hardshrink", [](const Tensor& x) { return hardshrink(x, 2); }},
+      {"softshrink", [](const Tensor& x) { return softshrink(x, 2); }},
+      {"elu", [](const Tensor& x) { return elu(x); }},
+      {"logit", [](const Tensor& x) { return logit(x, 0.25); }},
+      {"margin_ranking_loss",
+       [](const Tensor& x) {
+         return margin_ranking_loss(x, like(x, 0), like(x, 1), {.margin = 2, .reduction = each});
+       }},
+      {"hinge_embedding_loss",
+       [](const Tensor& x) {
+         return hinge_embedding_loss(x, like(x, -1), {.margin = 2, .reduction = each});
+       }},
+      {"multi_margin_loss",
+       [](const Tensor& x) {
+         const Tensor first = zeros({x.size(0)}, {.dtype = i64, .device = x.device()});
+         return multi_margin_loss(beside_ones(x), first, {.reduction = each});
+       }},
+      {"multilabel_margin_loss",
+       [](const Tensor& x) {
+         const Tensor first = to(tensor<std::int64_t>({0, -1}, {1, 2}), x.device());
+         return multilabel_margin_loss(beside_ones(x), expand(first, {x.size(0), 2}), each);
+       }},
+  };
+  return all;
+}
+
+TEST(ExtremesAtBounds, Gradients) {
+  for (const auto& [name, f] : bounded()) {
+    const Tensor x = goldens()["bound." + name + ".in0"].to(test_device()).requires_grad_();
+    expect_case(goldens(), "bound." + name, f(x), {x});
+  }
+}
+
 class Extremes : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Extremes, AgreeWithPyTorch) {
