@@ -53,6 +53,7 @@ Tensor rad2deg(const Tensor& x) { return x * (180 / pi); }
 namespace {
 template <class B>
 Tensor rounded_quotient(const Tensor& a, const B& b, const DivOptions& options) {
+  const OpRange op("div");
   const std::string mode(options.rounding_mode);
   if (mode == "floor") return floor_divide(a, b);
   require(mode == "trunc", "div: rounding_mode = \"", mode, "\"; there are floor and trunc");

@@ -56,6 +56,7 @@ constexpr std::size_t ops_of_all = 0 RONDO_UNARY_OPS_OF_ALL(RONDO_ROW);
 template <UnaryOp op>
 Tensor differentiable(Tensor x) {
   using Row = UnaryDerivative<op>;
+  x.require_defined(name_of(op), "the input");
   if (Row::under == Under::f32) {
     if (const Casts cast{AutocastOp::unary_in_f32, x}) x = cast(x);
   }
@@ -134,6 +135,7 @@ Tensor clamp_floats(const Tensor& x, ClampBounds bounds) {
 
 /// Applies a test to each element; the result is boolean.
 Tensor test(UnaryOp op, const Tensor& x) {
+  x.require_defined(name_of(op), "the input");
   Tensor y = Tensor::empty(
       x.shape(), {.dtype = boolean, .device = x.device(), .format = x.suggested_format()});
   if (!is_floating(x.dtype()) && op != UnaryOp::logical_not) {
@@ -174,6 +176,7 @@ Tensor flat(const char* name, UnaryOp op, const Tensor& x) {
   return record<FlatBackward>({x}, apply_unary(op, x), name);
 }
 Tensor rounded(const char* name, UnaryOp op, const Tensor& x) {
+  x.require_defined(name, "the input");
   return is_floating(x.dtype()) ? flat(name, op, x) : x;
 }
 
@@ -261,11 +264,13 @@ RONDO_UNARY_OPS(RONDO_ROW)
 #undef RONDO_ROW
 
 Tensor neg(const Tensor& x) {
+  x.require_defined("neg", "the input");
   require<DTypeError>(x.dtype() != boolean, "neg: a bool has no negative; use logical_not");
   return record<NegBackward>({x}, apply_unary(UnaryOp::neg, x));
 }
 Tensor polygamma(std::int64_t n, const Tensor& x) {
   require(n >= 0 && n <= 170, "polygamma: n is ", n, "; expected 0 … 170");
+  x.require_defined("polygamma", "the input");
   if (n == 0) return digamma(x);
   const Tensor input = as_float(x);
   const Tensor y = apply_unary(UnaryOp::polygamma, input, {.alpha = static_cast<double>(n)});
