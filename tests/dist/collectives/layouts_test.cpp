@@ -6,6 +6,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
 #include "dist/collectives/communicator.h"
+#include "support/collectives.h"
 #include "support/errors.h"
 #include "support/ranks.h"
 #include "support/support.h"
@@ -67,6 +68,16 @@ TEST(Layouts, ChannelsLastTensorsKeepTheirElementsInPlace) {
       EXPECT_THAT(said, ::testing::HasSubstr("receive into a contiguous tensor")) << what;
     }
   });
+}
+
+TEST(Layouts, RandomTensorsKeepTheirElementsInPlace) {
+  const char* more = std::getenv("RONDO_LAYOUT_CASES");
+  const int cases = more != nullptr ? std::atoi(more) : 200;
+  for (const int ranks : {1, 2, 3}) {
+    const auto check = [&](auto comm) { test::check_layouts(*comm, cases, cases); };
+    test::on_ranks(ranks, check);
+    test::on_ranks_sharing_memory(ranks, check);
+  }
 }
 
 TEST(Layouts, RanksCompareHowATensorLies) {
