@@ -78,6 +78,7 @@ void require_distinct_elements(const Tensor& x, const char* op) {
 }
 
 void check_in_place(const Tensor& x, const char* op, const Tensor& source) {
+  x.require_defined(op, "the tensor");
   const Tensor both[] = {x, source};
   const auto hidden_base = x.impl().is_constant_view ? x.impl().constant_base.lock() : nullptr;
   const bool hides_a_write =

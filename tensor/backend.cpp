@@ -155,6 +155,7 @@ void apply_activation(Activation activation, const Tensor& x) {
 }
 
 Tensor apply_unary(UnaryOp op, const Tensor& x, OpParams params) {
+  x.require_defined(name_of(op), "the input");
   Tensor y = Tensor::empty_like(x);
   backend(x).unary(op, x, y, params);
   return y;

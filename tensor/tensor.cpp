@@ -32,10 +32,13 @@ Tensor Tensor::undefined(std::string reason) {
   return Tensor(std::shared_ptr<TensorImpl>(nullptr, WhyUndefined{std::move(reason)}));
 }
 
-void Tensor::fail_undefined() const {
+void Tensor::fail_undefined(std::string_view op, std::string_view what) const {
   const auto* why = std::get_deleter<WhyUndefined>(impl_);
-  const char* op = OpRange::called("");
-  throw Error(concat(op, *op != '\0' ? ": " : "", "use of an undefined tensor",
+  const std::string_view outer = OpRange::called("");
+  if (outer.empty() && !op.empty())
+    throw Error(concat(op, ": ", what, " is undefined",
+                       why != nullptr ? ": " + why->reason : "; assign a tensor to it first"));
+  throw Error(concat(outer, outer.empty() ? "" : ": ", "use of an undefined tensor",
                      why != nullptr ? ": " + why->reason : ""));
 }
 

@@ -169,6 +169,11 @@ class Tensor {
       fail_undefined();
     return *impl_;
   }
+  /// Throws Error if the tensor is undefined: "add: the right operand is undefined; …".
+  void require_defined(std::string_view op, std::string_view what) const {
+    if (impl_ == nullptr) [[unlikely]]
+      fail_undefined(op, what);
+  }
   const std::shared_ptr<TensorImpl>& impl_ptr() const { return impl_; }
   /// Makes this tensor (all its handles) refer to other's elements. Module::to moves a parameter
   /// this way when an optimizer also holds it. Drops the gradient if the shape, dtype or device
@@ -481,7 +486,8 @@ class Tensor {
  private:
   /// wrap_dim for a dimension that must exist.
   std::int64_t axis(std::int64_t dim, const char* what) const;
-  [[noreturn, gnu::cold, gnu::noinline]] void fail_undefined() const;
+  [[noreturn, gnu::cold, gnu::noinline]] void fail_undefined(std::string_view op = {},
+                                                             std::string_view what = {}) const;
   static Dims dims_of(std::integral auto... values) {
     return {static_cast<std::int64_t>(values)...};
   }

@@ -1,5 +1,6 @@
 #include "train/run_folder.h"
 
+#include "tensor/printable.h"
 #include "train/run_state.h"
 
 namespace rondo::train {
@@ -76,8 +77,8 @@ void RunFolder::set_aside() {
   if (!paths_.folder.empty()) {
     const std::filesystem::path previous = move_run_aside(paths_.folder);
     if (out_ != nullptr && !previous.empty())
-      *out_ << "the run that was in " << paths_.folder.string() << " is now in "
-            << previous.string() << std::endl;
+      *out_ << "the run that was in " << printable(paths_.folder.string()) << " is now in "
+            << printable(previous.string()) << std::endl;
   }
   std::error_code error;
   if (paths_.csv.empty() || std::filesystem::file_size(paths_.csv, error) == 0 || error) return;
@@ -89,8 +90,8 @@ void RunFolder::set_aside() {
   std::filesystem::rename(paths_.csv, numbered(), error);
   require<IoError>(!error, paths_.csv.string(), ": cannot be renamed: ", error.message());
   if (out_ != nullptr)
-    *out_ << "the table that was in " << paths_.csv.string() << " is now in " << numbered().string()
-          << std::endl;
+    *out_ << "the table that was in " << printable(paths_.csv.string()) << " is now in "
+          << printable(numbered().string()) << std::endl;
 }
 
 void RunFolder::log(const Metrics& metrics, nn::Module& model) {

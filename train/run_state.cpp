@@ -410,12 +410,12 @@ RunState::Restored RunState::restore(const fs::path& directory) {
 
 std::string text_of(const RunState::Restored& restored, bool is_complete, bool stopped_early) {
   const io::Checkpoint::Position& position = restored.checkpoint.position;
+  const std::string path = printable(restored.path.string());
   return is_complete
-             ? fmt::format("the run of {} is complete: {} epoch{}{}", restored.path.string(),
-                           position.epoch, position.epoch == 1 ? "" : "s",
-                           stopped_early ? ", stopped early" : "")
-             : fmt::format("resuming from {}: epoch {}, batch {}", restored.path.string(),
-                           position.epoch + 1, position.step + 1);
+             ? fmt::format("the run of {} is complete: {} epoch{}{}", path, position.epoch,
+                           position.epoch == 1 ? "" : "s", stopped_early ? ", stopped early" : "")
+             : fmt::format("resuming from {}: epoch {}, batch {}", path, position.epoch + 1,
+                           position.step + 1);
 }
 
 std::string differences(const RunState::Restored& restored, const dist::Communicator& comm) {

@@ -201,7 +201,7 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
   const OpRange op("softplus");
   if (const Casts cast{AutocastOp::softplus, x}) return softplus(cast(x), beta, threshold);
   const Tensor wide = widened(checked_float(x, "softplus")), scaled = wide * beta;
-  const Tensor low = clamp(scaled, -std::numeric_limits<double>::infinity(), threshold);
+  const Tensor low = clamp_with_bounds(scaled, -std::numeric_limits<double>::infinity(), threshold);
   return to(where(scaled > threshold, wide, log1p(exp(low)) / beta), x.dtype());
 }
 

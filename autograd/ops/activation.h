@@ -70,8 +70,8 @@ Tensor prelu(const Tensor& x, const Tensor& weight);
 /// U(lower, upper); else the slope is their mean.
 Tensor rrelu(const Tensor& x, double lower = 1.0 / 8, double upper = 1.0 / 3, bool training = false,
              Generator& generator = default_generator());
-/// min(max(x, min_val), max_val). The gradient passes where min_val < x < max_val, unlike clamp's,
-/// which also passes at the bounds. Throws Error if min_val exceeds max_val.
+/// min(max(x, min_val), max_val). The gradient passes where min_val < x < max_val, and where x is
+/// NaN. Throws Error if min_val exceeds max_val.
 Tensor hardtanh(const Tensor& x, double min_val = -1, double max_val = 1);
 /// hardtanh(x, 0, 6).
 Tensor relu6(const Tensor& x);

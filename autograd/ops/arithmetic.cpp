@@ -16,6 +16,18 @@
 namespace rondo {
 namespace {
 
+/// add, from "rondo::Tensor rondo::add(const rondo::Tensor&, const rondo::Tensor&, double)".
+std::string_view name_of(std::source_location function) {
+  std::string_view name = function.function_name();
+  name = name.substr(0, name.find('('));
+  const std::size_t before = name.find_last_of(" :");
+  return before == name.npos ? name : name.substr(before + 1);
+}
+void require_operands(std::string_view op, const Tensor& a, const Tensor& b) {
+  a.require_defined(op, "the left operand");
+  b.require_defined(op, "the right operand");
+}
+
 /// The result dtype if only the category of the other operand, `weak`, counts.
 DType by_category(DType strong, DType weak, DType default_of_weak) {
   return category_of(weak) > category_of(strong) ? default_of_weak : strong;
@@ -27,8 +39,9 @@ bool is_short_float(DType dtype) { return is_floating(dtype) && size_of(dtype) =
 /// 16-bit float, the tensor is f32, because 16 bits would round the number. Callers must therefore
 /// pass result_type(x, value) on: promotion of two 0-dim tensors would give f32, but a number must
 /// not widen a tensor of its category.
-Tensor wrapped(const Tensor& x, Scalar value) {
-  DType dtype = result_type(x, value);
+Tensor wrapped(const Tensor& x, Scalar value,
+               std::source_location op = std::source_location::current()) {
+  DType dtype = result_type(x, value, op);
   Tensor y =
       Tensor::empty({}, {.dtype = is_short_float(dtype) ? f32 : dtype, .device = x.device()});
   backend(y).fill(y, value);  // unlike scalar(), wraps numbers that do not fit
@@ -61,6 +74,7 @@ Tensor compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype, DType
 
 Tensor compute(BinaryOp op, const Tensor& a, const Tensor& b, const char* name,
                OpParams params = {}) {
+  require_operands(name, a, b);
   DType dtype = result_type(a, b);
   return compute(op, a, b, dtype, dtype, params, name);
 }
@@ -267,6 +281,7 @@ Tensor div_in(DType dtype, const Tensor& a, const Tensor& b) {
   return record<DivBackward>({a, b}, compute(BinaryOp::div, a, b, dtype, dtype, {}, "div"), a, b);
 }
 Tensor where_in(DType dtype, const Tensor& condition, const Tensor& a, const Tensor& b) {
+  condition.require_defined("where", "the condition");
   require<DTypeError>(condition.dtype() == boolean, "where: the condition is ", condition.dtype(),
                       ", not bool");
   require_one_device("where", {a, b});
@@ -307,27 +322,34 @@ Tensor bitwise(BinaryOp op, const char* name, const Tensor& a, const Tensor& b, 
   return compute(op, a, b, dtype, dtype, {}, name);
 }
 Tensor bitwise(BinaryOp op, const char* name, const Tensor& a, const Tensor& b) {
+  require_operands(name, a, b);
   return bitwise(op, name, a, b, result_type(a, b));
 }
 Tensor bitwise(BinaryOp op, const char* name, const Tensor& a, Scalar b) {
+  a.require_defined(name, "the tensor");
   return bitwise(op, name, a, wrapped(a, b), result_type(a, b));
 }
 template <class B>
 Tensor shifted(BinaryOp op, const char* name, const Tensor& a, const B& b) {
+  a.require_defined(name, "the left operand");
   require<DTypeError>(result_type(a, b) != boolean, name, ": bools cannot be shifted");
   return bitwise(op, name, a, b);
 }
 
 Tensor compare(BinaryOp op, const Tensor& a, const Tensor& b, const char* name) {
+  require_operands(name, a, b);
   return compute(op, a, b, result_type(a, b), boolean, {}, name);
 }
 Tensor compare(BinaryOp op, const Tensor& a, Scalar b, const char* name) {
+  a.require_defined(name, "the tensor");
   return compute(op, a, wrapped(a, b), result_type(a, b), boolean, {}, name);
 }
 
 }  // namespace
 
-DType result_type(const Tensor& a, const Tensor& b) {
+DType result_type(const Tensor& a, const Tensor& b, std::source_location op) {
+  if (!a.defined() || !b.defined()) [[unlikely]]
+    require_operands(name_of(op), a, b);
   bool a_weak = a.dim() == 0, b_weak = b.dim() == 0;
   if (a_weak == b_weak) return promote(a.dtype(), b.dtype());
   return a_weak ? by_category(b.dtype(), a.dtype(), a.dtype())
@@ -340,7 +362,9 @@ DType operand_type(const Tensor& x, DType dtype) {
   return meets_in_f32 ? f32 : dtype;
 }
 
-DType result_type(const Tensor& a, Scalar b) {
+DType result_type(const Tensor& a, Scalar b, std::source_location op) {
+  if (!a.defined()) [[unlikely]]
+    a.require_defined(name_of(op), "the tensor");
   return by_category(a.dtype(), b.dtype(), b.dtype() == f64 ? f32 : b.dtype());
 }
 
@@ -435,10 +459,14 @@ Tensor operator/(const Tensor& a, Scalar b) { return div(a, b); }
 Tensor operator%(const Tensor& a, Scalar b) { return remainder(a, b); }
 Tensor operator+(Scalar a, const Tensor& b) { return add(b, a); }
 Tensor operator-(Scalar a, const Tensor& b) {
+  b.require_defined("sub", "the tensor");
   return sub_in(result_type(b, a), wrapped(b, a), b, 1);
 }
 Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
-Tensor operator/(Scalar a, const Tensor& b) { return div_in(result_type(b, a), wrapped(b, a), b); }
+Tensor operator/(Scalar a, const Tensor& b) {
+  b.require_defined("div", "the tensor");
+  return div_in(result_type(b, a), wrapped(b, a), b);
+}
 Tensor operator-(const Tensor& a) { return neg(a); }
 
 const Tensor& operator+=(const Tensor& a, const Tensor& b) { return a.add_(b); }
@@ -552,6 +580,7 @@ Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
   return where_in(result_type(b, a), condition, wrapped(b, a), b);
 }
 Tensor where(const Tensor& condition, Scalar a, Scalar b) {
+  condition.require_defined("where", "the condition");
   auto number = [&condition](Scalar v) {
     return scalar(v, {.dtype = v.dtype() == f64 ? f32 : v.dtype(), .device = condition.device()});
   };

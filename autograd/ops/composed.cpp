@@ -278,10 +278,12 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
 
 Tensor clip(const Tensor& x, Scalar low, Scalar high) { return clamp(x, low, high); }
 Tensor clamp_min(const Tensor& x, Scalar low) {
+  const OpRange op("clamp_min");
   if (is_floating(x.dtype())) return clamp(x, low, std::numeric_limits<double>::infinity());
   return clamp(x, low, std::numeric_limits<std::int64_t>::max());
 }
 Tensor clamp_max(const Tensor& x, Scalar high) {
+  const OpRange op("clamp_max");
   if (is_floating(x.dtype())) return clamp(x, -std::numeric_limits<double>::infinity(), high);
   return clamp(x, std::numeric_limits<std::int64_t>::min(), high);
 }
@@ -311,6 +313,7 @@ Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
 }
 
 Tensor hypot(const Tensor& a, const Tensor& b) {
+  const OpRange op("hypot");
   const Dims shape = broadcast_shapes(a.shape(), b.shape());
   const DType common = result_type(a, b);  // before both have these dimensions
   const Tensor both = stack({to(expand(a, shape), common), to(expand(b, shape), common)});
@@ -321,6 +324,7 @@ Tensor hypot(const Tensor& a, const Tensor& b) {
 }
 
 Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options) {
+  const OpRange op("nan_to_num");
   if (!is_floating(x.dtype())) return x;
   double largest = std::numeric_limits<double>::max();
   if (x.dtype() == f32) largest = std::numeric_limits<float>::max();

@@ -21,7 +21,7 @@ namespace {
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// min(x, 0), whose gradient passes at 0. It complements relu, whose gradient does not.
-Tensor negative_part(const Tensor& x) { return clamp(x, -infinite, 0.0); }
+Tensor negative_part(const Tensor& x) { return clamp_with_bounds(x, -infinite, 0.0); }
 
 /// f(x) under the name of an op. 16-bit floats are computed in f32.
 template <class F>
@@ -121,7 +121,7 @@ Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
 }
 Tensor relu6(const Tensor& x) { return hardtanh(x, 0, 6); }
 Tensor hardsigmoid(const Tensor& x) {
-  return activation("hardsigmoid", x, [](const Tensor& x) { return relu6(x + 3) / 6; });
+  return activation("hardsigmoid", x, [](const Tensor& x) { return (clamp(x, -3, 3) + 3) / 6; });
 }
 Tensor hardswish(const Tensor& x) {
   return activation("hardswish", x, [](const Tensor& x) { return x * hardsigmoid(x); });
@@ -133,7 +133,8 @@ Tensor hardshrink(const Tensor& x, double lambd) {
 }
 Tensor softshrink(const Tensor& x, double lambd) {
   require(lambd >= 0, "softshrink: lambd ", lambd, " is negative");
-  return activation("softshrink", x, [=](const Tensor& x) { return x - clamp(x, -lambd, lambd); });
+  return activation("softshrink", x,
+                    [=](const Tensor& x) { return x - clamp_with_bounds(x, -lambd, lambd); });
 }
 Tensor tanhshrink(const Tensor& x) {
   return activation("tanhshrink", x, [](const Tensor& x) { return x - tanh(x); });

@@ -37,7 +37,7 @@ Tensor frac(const Tensor& x) {
 Tensor logit(const Tensor& x, std::optional<double> eps) {
   const OpRange op("logit");
   Tensor p = is_floating(x.dtype()) ? widened(x) : to(x, f32);
-  if (eps) p = clamp(p, *eps, 1 - *eps);
+  if (eps) p = clamp_with_bounds(p, *eps, 1 - *eps);
   return to(log(p / (1 - p)), is_floating(x.dtype()) ? x.dtype() : f32);
 }
 
@@ -53,6 +53,7 @@ Tensor rad2deg(const Tensor& x) { return x * (180 / pi); }
 namespace {
 template <class B>
 Tensor rounded_quotient(const Tensor& a, const B& b, const DivOptions& options) {
+  const OpRange op("div");
   const std::string mode(options.rounding_mode);
   if (mode == "floor") return floor_divide(a, b);
   require(mode == "trunc", "div: rounding_mode = \"", mode, "\"; there are floor and trunc");

@@ -5,6 +5,7 @@
 #include "autograd/autocast.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/norm.h"
+#include "autograd/ops/normalized.h"
 #include "autograd/ops/pad.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
@@ -32,10 +33,16 @@ Tensor rms_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gam
                       normalized_shape);
   Dims dims;
   for (std::int64_t d = -rank; d < 0; ++d) dims.push_back(d);
-  const Tensor wide = widened(x);
+  Tensor wide = widened(x);
   const double spacing = x.dtype() == f64 ? std::numeric_limits<double>::epsilon()
                                           : std::numeric_limits<float>::epsilon();
-  Tensor y = wide * rsqrt(mean(square(wide), dims, true) + eps.value_or(spacing));
+  const auto factor = [&] { return rsqrt(mean(square(wide), dims, true) + eps.value_or(spacing)); };
+  Tensor inverse = factor();
+  if (normalization::beyond_f32(inverse)) {
+    wide = to(x, f64);
+    inverse = factor();
+  }
+  Tensor y = wide * inverse;
   if (gamma.defined()) y = y * gamma;
   return to(y, x.dtype());
 }

@@ -76,6 +76,10 @@ Tensor fused_group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamm
   const Tensor mean = Tensor::empty({x.size(0), groups}, {.device = x.device()});
   const Tensor invstd = Tensor::empty_like(mean);
   backend(x).group_norm(planes, groups, scale, shift, eps, y, mean, invstd);
+  if (beyond_f32(invstd)) {
+    const Normalized wide(grouped(to(planes, f64), groups), {2}, eps);
+    return to(affine_per_channel(reshape(wide.value, x.shape()), gamma, beta), x.dtype());
+  }
   return record<GroupNormBackward>({planes, scale, shift}, y, planes, scale, mean, invstd, groups,
                                    eps);
 }

@@ -121,6 +121,7 @@ Tensor operand_for(const Tensor& x, const Tensor& source, const char* op) {
 
 /// x += alpha other.
 void add_in_place(const char* op, const Tensor& x, const Tensor& other, double alpha) {
+  other.require_defined(op, "the right operand");
   check_in_place(x, op, other);
   check_alpha(x.dtype(), alpha, op);
   require_distinct_elements(x, op);
@@ -133,6 +134,7 @@ void add_in_place(const char* op, const Tensor& x, const Tensor& other, double a
 /// x *= other, or x /= other.
 template <class Backward>
 void scale_in_place(const char* op, BinaryOp kernel, const Tensor& x, const Tensor& other) {
+  other.require_defined(op, "the right operand");
   check_in_place(x, op, other);
   require_distinct_elements(x, op);
   // If the factor shares elements that are about to change, as in x.mul_(x), backward needs a copy.
@@ -155,6 +157,7 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
 }
 
 const Tensor& Tensor::sub_(const Tensor& other, double alpha) const {
+  other.require_defined("sub_", "the right operand");
   require<DTypeError>(dtype() != boolean && other.dtype() != boolean,
                       "sub_: a bool cannot be subtracted; use logical_xor or to(f32)");
   add_in_place("sub_", *this, other, -alpha);
@@ -174,6 +177,7 @@ const Tensor& Tensor::div_(const Tensor& other) const {
 }
 
 const Tensor& Tensor::copy_(const Tensor& source) const {
+  source.require_defined("copy_", "the source");
   check_in_place(*this, "copy_", source);
   require_distinct_elements(*this, "copy_");
   Tensor from = apart(*this, source);

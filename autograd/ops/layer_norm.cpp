@@ -66,6 +66,10 @@ Tensor fused_layer_norm(const Tensor& x, std::int64_t n, const Tensor& gamma, co
   const Tensor mean = Tensor::empty({rows.size(0)}, {.device = x.device()});
   const Tensor invstd = Tensor::empty_like(mean);
   backend(x).layer_norm(rows, scale, shift, eps, y, mean, invstd);
+  if (beyond_f32(invstd)) {
+    const Tensor wide = affine(Normalized(to(rows, f64), {1}, eps).value, scale, shift);
+    return reshape(to(wide, x.dtype()), x.shape());
+  }
   return reshape(record<LayerNormBackward>({rows, scale, shift}, y, rows, scale, mean, invstd, eps),
                  x.shape());
 }

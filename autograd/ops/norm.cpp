@@ -206,6 +206,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     running_mean.bump_version();
     running_var.bump_version();
   }
+  if (beyond_f32(invstd)) return to(composed(to(x, f64), gamma, beta, {}, {}, options), x.dtype());
   return record<BatchNormBackward>({x, scale, shift, options.residual}, y, x, y, scale, shift, mean,
                                    invstd, mask, options);
 }

@@ -1,5 +1,8 @@
 #pragma once
-// Code shared by the normalisations. Only norm.cpp, layer_norm.cpp and group_norm.cpp use it.
+// Code shared by the normalisations. Only norm.cpp, layer_norm.cpp, group_norm.cpp and
+// composed_norm.cpp use it.
+
+#include <algorithm>
 
 #include "autograd/node.h"
 #include "autograd/ops/arithmetic.h"
@@ -47,6 +50,15 @@ struct Normalized {
     unbiased = variance * (n / maximum(n - 1, ones_like(n)));
   }
 };
+
+/// Whether f32 cannot carry numbers with one of these 1 / deviations: their squares overflow, or
+/// the gradient's factors invstd^3 underflow. Such a tensor is normalised in f64. On a GPU the
+/// answer is always no, because the host would wait for it.
+inline bool beyond_f32(const Tensor& invstd) {
+  if (!invstd.device().is_cpu() || invstd.dtype() != f32) return false;
+  const auto* s = invstd.data_ptr<float>();
+  return std::any_of(s, s + invstd.numel(), [](float v) { return v < 1e-10F || v > 1e10F; });
+}
 
 /// All dimensions except the channel dimension.
 inline Dims batch_dims(const Tensor& x) {

@@ -51,7 +51,12 @@ inline Tensor reduce_kept(ReductionOp op, const Tensor& x, const Reduced& shape,
 /// root makes it small again.
 inline Tensor widened(const Tensor& x) { return size_of(x.dtype()) == 2 ? to(x, f32) : x; }
 
+/// clamp of floats whose gradient also passes at the bounds, for ops that are composed of it.
+/// Defined in unary.cpp.
+Tensor clamp_with_bounds(const Tensor& x, double low, double high);
+
 inline void require_float(const Tensor& x, const char* op) {
+  x.require_defined(op, "the input");
   require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(), ", not a float",
                       x.dtype() == u8 ? how_to_convert(u8, u8) : "; convert it with x.to(f32)");
 }

@@ -7,6 +7,7 @@
 #include "autograd/autocast.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
 #include "autograd/trace.h"
@@ -55,6 +56,7 @@ constexpr std::size_t ops_of_all = 0 RONDO_UNARY_OPS_OF_ALL(RONDO_ROW);
 template <UnaryOp op>
 Tensor differentiable(Tensor x) {
   using Row = UnaryDerivative<op>;
+  x.require_defined(name_of(op), "the input");
   if (Row::under == Under::f32) {
     if (const Casts cast{AutocastOp::unary_in_f32, x}) x = cast(x);
   }
@@ -83,32 +85,57 @@ struct NegBackward final : Node {
   Tensors backward(const Tensors& dy) override { return {neg(dy[0])}; }
 };
 
-/// dx = dy where low <= x <= high, as in PyTorch.
-Tensor clamp_backward(const Tensor& dy, const Tensor& x, double low, double high);
+/// Which gradients clamp lets through.
+struct ClampBounds {
+  double low, high;
+  bool included;  // at the bounds, too
+};
+/// The number next to `bound` in the direction of `to`, in the dtype in which the kernel compares.
+double next_to(double bound, double to, DType dtype) {
+  if (std::isinf(bound)) return bound;
+  return dtype == f64 ? std::nextafter(bound, to)
+                      : std::nextafter(static_cast<float>(bound), static_cast<float>(to));
+}
+
+Tensor clamp_backward(const Tensor& dy, const Tensor& x, ClampBounds bounds);
 struct ClampBackward final : Node {
   SavedTensor x;
-  double low, high;
+  ClampBounds bounds;
   bool second;  // true: the derivative of clamp_backward in dy, which is the same map
-  ClampBackward(const Tensor& x, double low, double high, bool second)
-      : x(x), low(low), high(high), second(second) {}
+  ClampBackward(const Tensor& x, ClampBounds bounds, bool second)
+      : x(x), bounds(bounds), second(second) {}
   const char* name() const override { return second ? "clamp_backward" : "clamp"; }
   Tensors backward(const Tensors& dy) override {
-    return {clamp_backward(dy[0], x.get(*this), low, high)};
+    return {clamp_backward(dy[0], x.get(*this), bounds)};
   }
   void release_saved() override { x.reset(); }
   void attributes(AttributeVisitor& v) override {
-    v.real("low", low);
-    v.real("high", high);
+    v.real("low", bounds.low);
+    v.real("high", bounds.high);
   }
 };
-Tensor clamp_backward(const Tensor& dy, const Tensor& x, double low, double high) {
+/// dx = dy between the bounds, else 0. The kernel passes x equal to its bounds.
+Tensor clamp_backward(const Tensor& dy, const Tensor& x, ClampBounds bounds) {
+  auto [low, high, included] = bounds;
+  if (!included) {
+    low = next_to(low, INFINITY, x.dtype());
+    high = next_to(high, -INFINITY, x.dtype());
+  }
   Tensor dx = Tensor::empty_like(x);
   backend(x).binary(BinaryOp::clamp_backward, dy, x, dx, {.alpha = low, .beta = high});
-  return record<ClampBackward>({dy}, dx, x, low, high, true);
+  return record<ClampBackward>({dy}, dx, x, bounds, true);
+}
+Tensor clamp_floats(const Tensor& x, ClampBounds bounds) {
+  const auto [low, high, included] = bounds;
+  Tensor y = std::isnan(low) || std::isnan(high)
+                 ? full_like(x, NAN)
+                 : apply_unary(UnaryOp::clamp, x, {.alpha = low, .beta = high});
+  return record<ClampBackward>({x}, y, x, bounds, false);
 }
 
 /// Applies a test to each element; the result is boolean.
 Tensor test(UnaryOp op, const Tensor& x) {
+  x.require_defined(name_of(op), "the input");
   Tensor y = Tensor::empty(
       x.shape(), {.dtype = boolean, .device = x.device(), .format = x.suggested_format()});
   if (!is_floating(x.dtype()) && op != UnaryOp::logical_not) {
@@ -149,6 +176,7 @@ Tensor flat(const char* name, UnaryOp op, const Tensor& x) {
   return record<FlatBackward>({x}, apply_unary(op, x), name);
 }
 Tensor rounded(const char* name, UnaryOp op, const Tensor& x) {
+  x.require_defined(name, "the input");
   return is_floating(x.dtype()) ? flat(name, op, x) : x;
 }
 
@@ -236,11 +264,13 @@ RONDO_UNARY_OPS(RONDO_ROW)
 #undef RONDO_ROW
 
 Tensor neg(const Tensor& x) {
+  x.require_defined("neg", "the input");
   require<DTypeError>(x.dtype() != boolean, "neg: a bool has no negative; use logical_not");
   return record<NegBackward>({x}, apply_unary(UnaryOp::neg, x));
 }
 Tensor polygamma(std::int64_t n, const Tensor& x) {
   require(n >= 0 && n <= 170, "polygamma: n is ", n, "; expected 0 … 170");
+  x.require_defined("polygamma", "the input");
   if (n == 0) return digamma(x);
   const Tensor input = as_float(x);
   const Tensor y = apply_unary(UnaryOp::polygamma, input, {.alpha = static_cast<double>(n)});
@@ -257,11 +287,10 @@ Tensor clamp(const Tensor& a, Scalar low, Scalar high) {
   });
   Tensor x = to(a, dtype);
   if (!is_floating(dtype)) return clamp_integers(x, low, high);
-  const auto bottom = low.to<double>(), top = high.to<double>();
-  Tensor y = std::isnan(bottom) || std::isnan(top)
-                 ? full_like(x, NAN)
-                 : apply_unary(UnaryOp::clamp, x, {.alpha = bottom, .beta = top});
-  return record<ClampBackward>({x}, y, x, bottom, top, false);
+  return clamp_floats(x, {.low = low.to<double>(), .high = high.to<double>(), .included = false});
+}
+Tensor clamp_with_bounds(const Tensor& x, double low, double high) {
+  return clamp_floats(x, {.low = low, .high = high, .included = true});
 }
 Tensor logical_not(const Tensor& x) { return test(UnaryOp::logical_not, x); }
 Tensor isnan(const Tensor& x) { return test(UnaryOp::isnan, x); }

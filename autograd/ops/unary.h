@@ -53,7 +53,7 @@ Tensor round(const Tensor& x, std::int64_t decimals);
 Tensor trunc(const Tensor& x);
 /// min(max(x, low), high): high if low > high, NaN if any of the three is NaN. Integers stay
 /// integers between integer bounds, and become f32 between floating-point bounds. The gradient
-/// passes where low <= x <= high.
+/// passes where low < x < high, as in PyTorch 2.15; it also passes at an infinite bound.
 Tensor clamp(const Tensor& x, Scalar low, Scalar high);
 Tensor logical_not(const Tensor& x);
 Tensor isnan(const Tensor& x);

@@ -31,7 +31,7 @@ Begin HostCollectives::all_gather(const Call& c) {
     const Tensor &x = c->x, &out = c->out;
     const std::size_t bytes = bytes_of(x);
     char* mine = static_cast<char*>(out.data_ptr()) + bytes * static_cast<std::size_t>(rank_);
-    if (bytes > 0 && mine != x.data_ptr()) std::memcpy(mine, x.data_ptr(), bytes);
+    if (bytes > 0 && mine != x.data_ptr()) std::memmove(mine, x.data_ptr(), bytes);
     const auto by_ring = [=, this, &scratch] {
       return ring_all_gather(*transport_, scratch, c->out.data_ptr(), bytes, ring_of(*c));
     };

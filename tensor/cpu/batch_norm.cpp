@@ -9,7 +9,7 @@
 // depends on the thread count. The variance is computed around a first guess of the mean (the mean
 // of the first rows), which avoids the cancellation of E[x^2] - E[x]^2. As in PyTorch, the
 // statistics of bf16 and f16 data are f32. bf16 tensors are read and written directly, f16 tensors
-// through copies in f32.
+// through copies in f32. A channel whose squares overflow or underflow f32 is summed again in f64.
 
 #include <cmath>
 #include <vector>
@@ -115,6 +115,24 @@ void for_each_piece(const Layout& layout, F f) {
       }
     });
   }
+}
+
+struct ChannelMoments {
+  double mean, variance;
+};
+/// Those of one channel of x (N, C, ...), a row-major tensor of f64.
+ChannelMoments moments_in_f64(const Tensor& x, std::int64_t channel) {
+  const Layout layout(x);
+  const auto mean_of = [&](auto f) {
+    double sum = 0;
+    for (std::int64_t n = 0; n < layout.planes; ++n) {
+      const double* plane = x.data_ptr<double>() + (n * layout.channels + channel) * layout.length;
+      for (std::int64_t i = 0; i < layout.length; ++i) sum += f(plane[i]);
+    }
+    return sum / static_cast<double>(layout.rows);
+  };
+  const double mean = mean_of([](double v) { return v; });
+  return {mean, mean_of([mean](double v) { return (v - mean) * (v - mean); })};
 }
 
 float value_or(const Tensor& x, std::int64_t i, float otherwise) {
@@ -300,15 +318,24 @@ void CpuBackend::do_batch_norm(const Tensor& x, const Tensor& gamma, const Tenso
         auto n = static_cast<double>(layout.rows);
         float* batch_mean = mean.data_ptr<float>();
         float* batch_invstd = invstd.data_ptr<float>();
+        Tensor wide;  // x in f64, if it is needed
         for (std::size_t c = 0; c < channels; ++c) {
           double shift = sum[c] / n, var = std::max(squares[c] / n - shift * shift, 0.0);
-          if (std::isnan(squares[c])) var = squares[c];
-          batch_mean[c] = static_cast<float>(guess[c] + shift);
+          double average = guess[c] + shift;
+          if (std::isnan(sum[c])) {
+            var = sum[c];
+          } else if (!std::isfinite(squares[c]) || var + eps < 1e-30) {
+            if (!wide.defined()) do_copy(x, wide = Tensor::empty(x.shape(), {.dtype = f64}));
+            const auto exact = moments_in_f64(wide, static_cast<std::int64_t>(c));
+            average = exact.mean;
+            var = exact.variance;
+          }
+          batch_mean[c] = static_cast<float>(average);
           batch_invstd[c] = static_cast<float>(1 / std::sqrt(var + eps));
           if (!running_mean.defined()) continue;
           float& rm = running_mean.data_ptr<float>()[c];
           float& rv = running_var.data_ptr<float>()[c];
-          rm = static_cast<float>((1 - momentum) * rm + momentum * (guess[c] + shift));
+          rm = static_cast<float>((1 - momentum) * rm + momentum * average);
           rv = static_cast<float>((1 - momentum) * rv + momentum * var * n / (n - 1));
         }
         apply<T>(input, Affine(layout.channels, gamma, beta, batch_mean, batch_invstd), with,

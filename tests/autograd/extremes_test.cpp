@@ -17,6 +17,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "support/fill.h"
 #include "support/golden.h"
 #include "support/support.h"
 #include "support/test_device.h"
@@ -196,6 +197,56 @@ void expect_case(const Golden& goldens, const std::string& name, const Tensor& y
                   gradients[i].defined() ? gradients[i] : zeros_like(xs[i]));
 }
 
+Tensor beside_ones(const Tensor& x) { return stack({x, ones_like(x)}, 1); }
+Tensor like(const Tensor& x, double value) { return full_like(x, value); }
+
+/// Gradients exactly at a bound, and next to it.
+const std::map<std::string, Tensor (*)(const Tensor&)>& bounded() {
+  static const std::map<std::string, Tensor (*)(const Tensor&)> all = {
+      {"clamp", [](const Tensor& x) { return clamp(x, -2, 3); }},
+      {"clamp.crossed", [](const Tensor& x) { return clamp(x, 3, -2); }},
+      {"clamp.nan", [](const Tensor& x) { return clamp(x, NAN, 3); }},
+      {"clamp.zero", [](const Tensor& x) { return clamp(x, 0, 6); }},
+      {"clamp_min", [](const Tensor& x) { return clamp_min(x, -2); }},
+      {"clamp_max", [](const Tensor& x) { return clamp_max(x, 3); }},
+      {"clamp.tensors", [](const Tensor& x) { return clamp(x, like(x, -2), like(x, 3)); }},
+      {"hardtanh", [](const Tensor& x) { return hardtanh(x, -2, 3); }},
+      {"relu6", [](const Tensor& x) { return relu6(x); }},
+      {"hardsigmoid", [](const Tensor& x) { return hardsigmoid(x); }},
+      {"threshold", [](const Tensor& x) { return threshold(x, 2, 9); }},
+      {"hardshrink", [](const Tensor& x) { return hardshrink(x, 2); }},
+      {"softshrink", [](const Tensor& x) { return softshrink(x, 2); }},
+      {"elu", [](const Tensor& x) { return elu(x); }},
+      {"logit", [](const Tensor& x) { return logit(x, 0.25); }},
+      {"margin_ranking_loss",
+       [](const Tensor& x) {
+         return margin_ranking_loss(x, like(x, 0), like(x, 1), {.margin = 2, .reduction = each});
+       }},
+      {"hinge_embedding_loss",
+       [](const Tensor& x) {
+         return hinge_embedding_loss(x, like(x, -1), {.margin = 2, .reduction = each});
+       }},
+      {"multi_margin_loss",
+       [](const Tensor& x) {
+         const Tensor first = zeros({x.size(0)}, {.dtype = i64, .device = x.device()});
+         return multi_margin_loss(beside_ones(x), first, {.reduction = each});
+       }},
+      {"multilabel_margin_loss",
+       [](const Tensor& x) {
+         const Tensor first = to(tensor<std::int64_t>({0, -1}, {1, 2}), x.device());
+         return multilabel_margin_loss(beside_ones(x), expand(first, {x.size(0), 2}), each);
+       }},
+  };
+  return all;
+}
+
+TEST(ExtremesAtBounds, Gradients) {
+  for (const auto& [name, f] : bounded()) {
+    const Tensor x = goldens()["bound." + name + ".in0"].to(test_device()).requires_grad_();
+    expect_case(goldens(), "bound." + name, f(x), {x});
+  }
+}
+
 class Extremes : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Extremes, AgreeWithPyTorch) {
@@ -313,6 +364,75 @@ TEST_P(ExtremesInDType, Losses) {
   for (const auto& [name, f] : losses()) {
     const Tensor x = leaf("pairs.in0"), y = leaf("pairs.in1");
     expect_case(golden(), prefix() + name, f(x, y), {x, y});
+  }
+}
+
+/// Each row of `actual` is near that row of `expected`, relative to the row's largest number.
+void expect_rows_near(const std::string& name, const Tensor& actual, const Tensor& expected) {
+  ASSERT_EQ(actual.dtype(), expected.dtype()) << name;
+  for (std::int64_t r = 0; r < expected.size(0); ++r) {
+    const auto got = actual[r].to_vector<double>(), right = expected[r].to_vector<double>();
+    double largest = 0;
+    for (const double v : right) largest = std::max(largest, std::abs(v));
+    for (std::size_t i = 0; i < right.size(); ++i)
+      EXPECT_NEAR(got[i], right[i], tolerance(expected.dtype(), 4, largest))
+          << name << " " << r << " " << i;
+  }
+}
+
+TEST_P(ExtremesInDType, SquaresBeyondF32) {
+  if (GetParam() == f16 || !test_device().is_cpu()) GTEST_SKIP();  // a GPU computes in f32
+  const std::string huge = prefix() + "huge.";
+  const Tensor x = leaf("huge.in0"), weights = tensor<double>({1, -2, 0.5}).to(x.dtype());
+  for (const auto& name : {"layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm"}) {
+    Tensor y = layers().at(name)(x);
+    if (name == std::string("rms_norm")) {  // PyTorch's default eps of bf16 is another
+      y = rms_norm(x, {3}, {}, std::numeric_limits<float>::epsilon());
+    }
+    y = y * weights;
+    expect_rows_near(huge + name, y.detach(), golden()[huge + name + ".out"]);
+    expect_rows_near(huge + name, grad({y}, {x}, {.grad_outputs = {ones_like(y)}})[0],
+                     golden()[huge + name + ".grad0"]);
+  }
+  const Tensor mean = zeros({x.size(0)}), var = ones({x.size(0)});
+  batch_norm(transpose(x, 0, 1), {}, {}, mean, var);
+  expect_rows_near("running_mean", unsqueeze(mean, 0),
+                   unsqueeze(golden()[huge + "running_mean"], 0));
+  expect_one_of(golden(), huge + "running_var", "", var);
+}
+
+/// All layouts and the fused relu and residual, compared with f64, whose results PyTorch confirms
+/// above.
+TEST(HugeValues, BatchNormInEachLayout) {
+  const auto run = [](const Tensor& values, DType dtype, MemoryFormat format, double eps) {
+    const Dims factors = {values.size(1)};
+    Tensors xs = {as(values, dtype, format).requires_grad_(),
+                  (values / amax(values) * 0.3).to(dtype).requires_grad_(),
+                  linspace(0.5, 2, values.size(1), {.dtype = dtype}).requires_grad_(),
+                  linspace(-1, 1, values.size(1), {.dtype = dtype}).requires_grad_()};
+    Tensor mean = zeros(factors, {.dtype = dtype}), var = ones(factors, {.dtype = dtype});
+    const Tensor y =
+        batch_norm(xs[0], xs[2], xs[3], mean, var, {.eps = eps, .residual = xs[1], .relu = true});
+    Tensors results = grad({y}, xs, {.grad_outputs = {sin(values).to(dtype)}});
+    for (const Tensor& t : {y.detach(), mean, var}) results.push_back(t);
+    return results;
+  };
+  for (const Dims& shape : {Dims{64, 16}, {4, 16, 6, 6}, {3, 5, 33}, {200, 3, 2, 2}}) {
+    for (const double scale : {1e-22, 1e18, 1e20, 1e30}) {
+      const Tensor base = fill(shape, 3, 1.0, 0.2) * scale;
+      for (const auto format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+        if (format == MemoryFormat::channels_last && shape.size() != 4) continue;
+        const double eps = scale < 1 ? 1e-46 : 1e-5;
+        const Tensors got = run(base, f32, format, eps), right = run(base, f64, format, eps);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          const Tensor expected = right[i].to(f32);  // inf for a variance that f32 cannot hold
+          const double largest = std::min(amax(abs(expected)).item<double>(), 3e38);
+          EXPECT_TRUE(all_close(got[i], expected, 2e-5 * largest))
+              << shape << " " << scale << " " << (format == MemoryFormat::channels_last) << " " << i
+              << ": " << got[i] << expected;
+        }
+      }
+    }
   }
 }
 

@@ -67,15 +67,17 @@ TEST(Clamp, IntegersMeetTheBoundsAsPromotionSays) {
   EXPECT_TRUE(test::identical(clamp(x, 2, most), tensor<std::int64_t>({2, 5})));
 }
 
-TEST(Clamp, GradientPassesBetweenTheBoundsAndAtThem) {
+TEST(Clamp, GradientPassesBetweenTheBounds) {
   auto gradient = [](Values values, double low, double high) {
     Tensor x = leaf(values);
     clamp(x, low, high).sum().backward();
     return x.grad().to_vector<double>();
   };
-  EXPECT_EQ(gradient({0, 0.5, 1, 2, -1, NAN}, 0, 1), (Values{1, 1, 1, 0, 0, 0}));
+  EXPECT_EQ(gradient({0, 0.5, 1, 2, -1, NAN}, 0, 1), (Values{0, 1, 0, 0, 0, 0}));
   EXPECT_EQ(gradient({0, 1.5, 5}, 2, 1), (Values{0, 0, 0}));
   EXPECT_EQ(gradient({0.5, 2}, NAN, 1), (Values{0, 0}));
+  EXPECT_EQ(gradient({INFINITY, 3, 2, -INFINITY}, 2, INFINITY), (Values{1, 1, 0, 0}));
+  EXPECT_EQ(gradient({INFINITY, 3, 2, -INFINITY}, -INFINITY, 3), (Values{0, 0, 1, 1}));
 }
 
 TEST(Unary, ClampKeepsIntegersBeyond53Bits) {

@@ -2,11 +2,14 @@
 
 #include "autograd/autograd_meta.h"
 #include "autograd/engine.h"
+#include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/composed.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "support/errors.h"
 #include "support/support.h"
 
@@ -162,6 +165,58 @@ TEST(Variable, UseOfAnUndefinedTensorNamesTheOp) {
   EXPECT_ERROR(sum(none), Error, "sum: use of an undefined tensor");
   EXPECT_ERROR(cat({x, none}), Error, "cat: use of an undefined tensor");
   EXPECT_ERROR(none.shape(), Error, "use of an undefined tensor");
+  EXPECT_ERROR(x + none, Error, "add: the right operand is undefined; assign a tensor to it first");
+  EXPECT_ERROR(none * x, Error, "mul: the left operand is undefined");
+  EXPECT_ERROR(where(none, x, x), Error, "where: the condition is undefined");
+  EXPECT_ERROR(x * Tensor::undefined("it was moved away"), Error,
+               "mul: the right operand is undefined: it was moved away");
+}
+
+/// Element-wise ops open no OpRange: each names itself.
+TEST(Variable, ElementwiseOpsNameThemselvesIfAnOperandIsUndefined) {
+  const Tensor none;
+  using F = std::function<Tensor(const Tensor&)>;
+  const Tensor x = ones({2}), bytes = ones({2}, {.dtype = u8});
+  const std::vector<std::pair<std::string, F>> ops = {
+      {"sub", [&](auto& n) { return x - n; }},
+      {"div", [&](auto& n) { return n / x; }},
+      {"mul", [](auto& n) { return n * 2; }},
+      {"div", [](auto& n) { return 1 / n; }},
+      {"pow", [](auto& n) { return pow(n, 2); }},
+      {"remainder", [&](auto& n) { return x % n; }},
+      {"floor_divide", [&](auto& n) { return floor_divide(bytes, n); }},
+      {"maximum", [&](auto& n) { return maximum(x, n); }},
+      {"atan2", [&](auto& n) { return atan2(n, x); }},
+      {"hypot", [&](auto& n) { return hypot(x, n); }},
+      {"eq", [&](auto& n) { return x == n; }},
+      {"lt", [](auto& n) { return n < 3; }},
+      {"logical_and", [&](auto& n) { return logical_and(x, n); }},
+      {"bitwise_or", [&](auto& n) { return bytes | n; }},
+      {"bitwise_left_shift", [](auto& n) { return bitwise_left_shift(n, 1); }},
+      {"where", [&](auto& n) { return where(x > 0, x, n); }},
+      {"where", [&](auto& n) { return where(n, 1, 0); }},
+      {"exp", [](auto& n) { return exp(n); }},
+      {"neg", [](auto& n) { return -n; }},
+      {"abs", [](auto& n) { return abs(n); }},
+      {"round", [](auto& n) { return round(n); }},
+      {"isnan", [](auto& n) { return isnan(n); }},
+      {"logical_not", [](auto& n) { return logical_not(n); }},
+      {"clamp", [](auto& n) { return clamp(n, 0, 1); }},
+      {"clamp_min", [](auto& n) { return clamp_min(n, 0); }},
+      {"nan_to_num", [](auto& n) { return nan_to_num(n); }},
+      {"relu", [](auto& n) { return relu(n); }},
+      {"sigmoid", [](auto& n) { return sigmoid(n); }},
+      {"elu", [](auto& n) { return elu(n); }},
+      {"hardtanh", [](auto& n) { return hardtanh(n); }},
+      {"masked_fill", [&](auto& n) { return masked_fill(x, n, 0); }},
+      {"add_", [&](auto& n) { return x.add_(n); }},
+      {"mul_", [&](auto& n) { return n.mul_(x); }},
+      {"sub_", [&](auto& n) { return x.sub_(n); }},
+      {"copy_", [&](auto& n) { return x.copy_(n); }},
+      {"fill_", [](auto& n) { return n.fill_(1); }},
+  };
+  for (const auto& [name, f] : ops)
+    EXPECT_THAT(test::message_of([&] { f(none); }), ::testing::StartsWith(name + ": ")) << name;
 }
 
 }  // namespace

@@ -59,6 +59,26 @@ case("softplus", F.softplus, UNARY)
 case("pow.3", lambda x: x.pow(3), UNARY)
 case("pow.quarter", lambda x: x.pow(0.25), UNARY)  # 0.5 is sqrt in PyTorch
 
+# Gradients exactly at a bound, and next to it.
+AT = [-2.0, 3.0, 0.0, 6.0, 2.0, -3.0, 0.25, 0.75, nan, inf, -inf, 2.9999998, -1.9999999, smallest, 1.0]
+bounds = lambda *v: [torch.full((len(AT),), b, dtype=torch.float64) for b in v]
+for name, f in {
+        "clamp": lambda x: x.clamp(-2, 3), "clamp.crossed": lambda x: x.clamp(3, -2), "clamp.nan": lambda x: x.clamp(nan, 3),
+        "clamp.zero": lambda x: x.clamp(0, 6), "clamp_min": lambda x: x.clamp_min(-2), "clamp_max": lambda x: x.clamp_max(3),
+        "clamp.tensors": lambda x: x.clamp(*(b.to(x.dtype) for b in bounds(-2, 3))),
+        "hardtanh": lambda x: F.hardtanh(x, -2, 3), "relu6": F.relu6, "hardsigmoid": F.hardsigmoid,
+        "threshold": lambda x: F.threshold(x, 2, 9), "hardshrink": lambda x: F.hardshrink(x, 2),
+        "softshrink": lambda x: F.softshrink(x, 2), "elu": F.elu, "logit": lambda x: torch.logit(x, 0.25),
+        "margin_ranking_loss": lambda x: F.margin_ranking_loss(
+            x, torch.zeros_like(x), torch.ones_like(x), margin=2.0, reduction="none"),
+        "hinge_embedding_loss": lambda x: F.hinge_embedding_loss(x, -torch.ones_like(x), margin=2.0, reduction="none"),
+        "multi_margin_loss": lambda x: F.multi_margin_loss(
+            torch.stack([x, torch.ones_like(x)], 1), torch.zeros(len(x), dtype=torch.long), reduction="none"),
+        "multilabel_margin_loss": lambda x: F.multilabel_margin_loss(
+            torch.stack([x, torch.ones_like(x)], 1), torch.tensor([[0, -1]]).expand(len(x), 2), reduction="none")}.items():
+    # Margins ignore NaN in PyTorch, and the gradient of logit is NaN; not in rondo.
+    case(f"bound.{name}", f, [v for v in AT if v == v or "clamp" in name or name in ("hardtanh", "hardsigmoid")])
+
 left = [a for a in BINARY for _ in BINARY]
 right = [b for _ in BINARY for b in BINARY]
 for name in ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "atan2", "remainder", "fmod", "eq", "lt"]:
@@ -166,5 +186,20 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
     b = out[f"{prefix}.pairs.in1"] = values.repeat(len(values))
     for name, f in LOSSES.items():
         layer(f"{prefix}.{name}", lambda x, y: f(x, y, reduction="none"), dtype, [a, b])
+
+# DTYPE.huge.NAME.…: the normalisations of numbers whose squares overflow or underflow f32, computed in f64. In f32
+# PyTorch's results are 0 or NaN, except those of batch_norm for some strides.
+HUGE = [[1e30, -1e30, 0.0], [1e20, 1e20, 0.0], [1e19, -3e19, 2e19], [1e36, -2e36, 1e36], [1e-25, -1e-25, 0.0]]
+for dtype in (torch.float32, torch.bfloat16):
+    prefix = golden.NAMES[dtype] + ".huge"
+    x = out[f"{prefix}.in0"] = torch.tensor(HUGE, dtype=dtype)
+    running = torch.zeros(len(HUGE), dtype=torch.float64), torch.ones(len(HUGE), dtype=torch.float64)
+    F.batch_norm(x.double().t(), *running, training=True)
+    out[f"{prefix}.running_mean"], out[f"{prefix}.running_var"] = (v.float() for v in running)
+    for name in ["layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm"]:
+        eps = {"eps": torch.finfo(torch.float32).eps} if name == "rms_norm" else {}  # that of f32
+        f = (lambda x: F.rms_norm(x, [3], **eps)) if eps else LAYERS[name]
+        y, (g,) = run(lambda x: f(x) * torch.tensor(weights, dtype=x.dtype), [x], torch.float64)
+        out[f"{prefix}.{name}.out"], out[f"{prefix}.{name}.grad0"] = y.to(dtype), g.to(dtype)
 
 golden.write("extreme_layers.txt", out)

@@ -56,6 +56,7 @@ TEST(Mpi, NanWinsInMinAndMax) {
 }
 TEST(Mpi, EveryCollectiveOpAndDtype) { test::check_every_collective(*world()); }
 TEST(Mpi, Exchanges) { test::check_exchanges(*world()); }
+TEST(Mpi, RandomLayouts) { test::check_layouts(*world(), 200); }
 TEST(Mpi, Groups) { test::check_groups(*world()); }
 TEST(Mpi, Messages) { test::check_messages(*world()); }
 TEST(Mpi, Order) { test::check_order(*world()); }

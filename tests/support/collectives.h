@@ -32,6 +32,8 @@ void check_exchanges(dist::Communicator& comm, Device device = Device::cpu());
 /// a group.
 void check_groups(dist::Communicator& comm, Device device = Device::cpu());
 void check_gather_and_scatter(dist::Communicator& comm, Device device = Device::cpu());
+/// `cases` collectives of random shapes, dtypes and layouts, which may differ between ranks.
+void check_layouts(dist::Communicator& comm, int cases, unsigned seed = 1);
 /// Every rank sends to every rank, in both directions at once, with blocking and asynchronous
 /// calls.
 void check_messages(dist::Communicator& comm, Device device = Device::cpu());

@@ -2,6 +2,7 @@
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "extras/quantization/quantize.h"
@@ -151,6 +152,9 @@ void unary_rows(std::vector<Op>& rows) {
   rows.push_back({.name = "clamp", .inputs = {{{2, 3, 2, 2}, -2, 2, true}}, .f = [](X x) {
                     return clamp(x[0], -1, 0.5);
                   }});
+  rows.push_back({.name = "clamp_with_bounds",
+                  .inputs = {{{2, 3, 2, 2}, -2, 2, true}},
+                  .f = [](X x) { return clamp_with_bounds(x[0], -1, 0.5); }});
   // Steps of 2^-40 from -1 to 0.5, so that differences follow the straight-through gradient.
   constexpr double step = 0x1p-40;
   constexpr std::int64_t low = -(std::int64_t{1} << 40), high = std::int64_t{1} << 39;

@@ -201,6 +201,21 @@ TEST_F(Fit, ARunThatBeginsAnewKeepsThePreviousOne) {
   EXPECT_TRUE(fs::exists(folder_ / "previous-1/metrics.jsonl"));
 }
 
+TEST_F(Fit, FolderNamesAreEscaped) {
+  std::ostringstream out;
+  train::FitOptions options{
+      .epochs = 1, .checkpoint_dir = folder_ / "a\x1b[31m", .csv = folder_ / "b\x1b", .out = &out};
+  train(options);
+  train(options);
+  options.epochs = 2;
+  options.resume = true;
+  train(options);
+  EXPECT_EQ(out.str().find('\x1b'), std::string::npos) << out.str();
+  for (const char* said : {"the run that was in ", "the table that was in ", "resuming from "})
+    EXPECT_NE(out.str().find(said), std::string::npos) << said << out.str();
+  EXPECT_NE(out.str().find("a\\x1b[31m"), std::string::npos) << out.str();
+}
+
 TEST_F(Fit, EmptyDataIsRefused) {
   EXPECT_THROW(train({.epochs = 1}, two_clouds(50), two_clouds(0)), Error);
   EXPECT_THROW(train({.epochs = 1}, two_clouds(0)), Error);

@@ -6,6 +6,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
 #include "dist/collectives/communicator.h"
+#include "support/collectives.h"
 #include "support/errors.h"
 #include "support/ranks.h"
 #include "support/support.h"
@@ -69,6 +70,16 @@ TEST(Layouts, ChannelsLastTensorsKeepTheirElementsInPlace) {
   });
 }
 
+TEST(Layouts, RandomTensorsKeepTheirElementsInPlace) {
+  const char* more = std::getenv("RONDO_LAYOUT_CASES");
+  const int cases = more != nullptr ? std::atoi(more) : 200;
+  for (const int ranks : {1, 2, 3}) {
+    const auto check = [&](auto comm) { test::check_layouts(*comm, cases, cases); };
+    test::on_ranks(ranks, check);
+    test::on_ranks_sharing_memory(ranks, check);
+  }
+}
+
 TEST(Layouts, RanksCompareHowATensorLies) {
   for (bool is_broadcast : {false, true}) {
     EXPECT_THAT(test::message_of<CommError>([&] {
@@ -100,6 +111,12 @@ TEST(Layouts, ListsThatOverlapAreRefused) {
     rows[static_cast<std::size_t>(comm->rank())].fill_(1 + comm->rank());
     comm->all_gather(rows, rows[static_cast<std::size_t>(comm->rank())]);
     EXPECT_EQ(rows[1][0].item(), 2);
+    // x may be another part of the same tensor, even one that overlaps the rank's own part.
+    const std::int64_t n = 100'000;
+    const Tensor out = arange(2 * n) + comm->rank();
+    comm->all_gather(out, out.narrow(0, n / 2, n));
+    EXPECT_TRUE(test::identical(out.narrow(0, 0, n), arange(n) + n / 2));
+    EXPECT_TRUE(test::identical(out.narrow(0, n, n), arange(n) + n / 2 + 1));
   });
 }
 
