@@ -156,6 +156,10 @@ rondo_optional(ICU ICU_FOUND ICU libicu-dev "ICU ${ICU_VERSION}")
 # rondo uses only MPI's C interface. CMake looks for MPI as C++, so that projects need not enable C.
 if(RONDO_MPI)
   set(MPI_CXX_SKIP_MPICXX TRUE)
+  if(MPI_CXX_COMPILER)  # the mpiexec next to it, not the one in PATH, which may start ranks of another MPI
+    string(REGEX REPLACE "mpi[a-z+]*([^/]*)$" "mpiexec\\1" launcher "${MPI_CXX_COMPILER}")
+    find_program(MPIEXEC_EXECUTABLE ${launcher})
+  endif()
   find_package(MPI QUIET COMPONENTS CXX)
 endif()
 rondo_optional(MPI MPI_CXX_FOUND MPI "libopenmpi-dev openmpi-bin" "MPI ${MPI_CXX_VERSION}")

@@ -240,7 +240,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotDims& dims) {
   }
   require<ShapeError>(of_a.size() == of_b.size(), "tensordot: ", of_a.size(), " dimensions of a, ",
                       of_b.size(), " of b; expected equal numbers");
-  Dims order_a, order_b, sizes, outer_a, outer_b;
+  Dims order_a, order_b, sizes;
   std::int64_t inner = 1;
   for (std::int64_t i = 0; i < of_a.size(); ++i) {
     of_a[i] = wrap_dim(of_a[i], a.dim(), "tensordot");

@@ -26,7 +26,7 @@ struct Permute : Module {
 ConvNeXtBlock::ConvNeXtBlock(std::int64_t dim, double scale, double stochastic_depth_prob)
     : layer_scale(full({dim, 1, 1}, scale).requires_grad_()),
       block(Conv2d(dim, dim, 7, {.padding = 3, .groups = dim}), Permute({0, 2, 3, 1}),
-            LayerNorm({dim}, {.eps = 1e-6}), Linear(dim, 4 * dim), GELU(), Linear(4 * dim, dim),
+            LayerNorm(dim, {.eps = 1e-6}), Linear(dim, 4 * dim), GELU(), Linear(4 * dim, dim),
             Permute({0, 3, 1, 2})),
       stochastic_depth(stochastic_depth_prob) {}
 
@@ -45,7 +45,7 @@ ConvNeXt::ConvNeXt(const ConvNeXtOptions& options) {
   std::int64_t all = 0, block = 0;
   for (const std::int64_t blocks : options.blocks) all += blocks;
   features.push_back(Sequential(Conv2d(options.in_channels, options.channels[0], 4, {.stride = 4}),
-                                LayerNorm2d({options.channels[0]}, norm)));
+                                LayerNorm2d(options.channels[0], norm)));
   for (std::size_t stage = 0; stage < 4; ++stage) {
     const std::int64_t dim = options.channels[stage];
     Sequential blocks;
@@ -55,10 +55,10 @@ ConvNeXt::ConvNeXt(const ConvNeXtOptions& options) {
                                          (static_cast<double>(all) - 1)));
     features.push_back(std::move(blocks));
     if (stage < 3)
-      features.push_back(Sequential(LayerNorm2d({dim}, norm),
+      features.push_back(Sequential(LayerNorm2d(dim, norm),
                                     Conv2d(dim, options.channels[stage + 1], 2, {.stride = 2})));
   }
-  classifier = Sequential(LayerNorm2d({options.channels[3]}, norm), Flatten(1),
+  classifier = Sequential(LayerNorm2d(options.channels[3], norm), Flatten(1),
                           Linear(options.channels[3], options.num_classes));
   const auto start = [](Tensor& weight, Tensor& bias) {
     init::trunc_normal_(weight, 0, 0.02);

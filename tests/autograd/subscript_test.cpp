@@ -268,7 +268,7 @@ TEST(Subscript, ExtremesKeepNaN) {
 TEST(Subscript, Errors) {
   const Tensor x = ones({3, 4});
   EXPECT_ERROR(x.index({1, 2, 3}), ShapeError, "index: 3 indices are too many for shape [3, 4]");
-  EXPECT_ERROR(x[{3}], ShapeError, "index 3 is out of range");
+  EXPECT_ERROR(x[3], ShapeError, "index 3 is out of range");
   EXPECT_ERROR((x[{Slice(), 4}]), ShapeError, "index 4 is out of range");
   EXPECT_ERROR((x[{Slice(), positions({1, -5})}]), ShapeError,
                "index: index -5 is out of range for dimension 1 of size 4 (valid: -4 to 3)");

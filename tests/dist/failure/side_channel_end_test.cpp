@@ -127,7 +127,7 @@ TEST(SideChannelEnd, AGoodbyeIsReadBeforeTheEndOfFile) {
 // In a world of 9, rank 4 is not a neighbour of rank 1.
 TEST(SideChannelEnd, OneThatIsLeavingIsKnownToAll) {
   for (int n : {3, 9}) {
-    on_ranks(n, [n](auto comm) {
+    on_ranks(n, [](auto comm) {
       SideChannel channel(*comm);
       comm->barrier();
       if (comm->rank() == 1) channel.finalize();

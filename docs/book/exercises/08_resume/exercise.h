@@ -27,7 +27,7 @@ class Batches {
   std::vector<std::int64_t> shuffled();
 
   std::int64_t size_, batch_size_;
-  std::uint64_t seed_;
+  [[maybe_unused]] std::uint64_t seed_;  // start.cpp does not use it yet
   rondo::Generator generator_;
   Position at_;
   std::vector<std::int64_t> order_;
