@@ -30,7 +30,7 @@ install(CODE "
   endforeach()" COMPONENT development)
 
 list(APPEND rondo_targets rondo_linalg rondo_fft rondo_quantization rondo_torch_files rondo_hdf5
-     rondo_onnx rondo_export_cpp rondo_tensorboard rondo_report rondo_hub rondo_text rondo)
+     rondo_onnx rondo_export_cpp rondo_tensorboard rondo_report rondo_hub rondo_text rondo_tape_graph rondo)
 
 set(rondo_package ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
 install(TARGETS ${rondo_targets} EXPORT rondoTargets

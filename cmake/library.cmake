@@ -75,7 +75,7 @@ function(rondo_library folder)
     set_target_properties(rondo_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
   set(headers_of autograd)
-  if(folder MATCHES "^(io|train|extras/(torch_files|hdf5|onnx|export_cpp|tensorboard|report|hub|text))$")  # files and reports, not arithmetic: a third less to compile
+  if(folder MATCHES "^(io|train|extras/(torch_files|hdf5|onnx|export_cpp|tensorboard|report|hub|text|tape_graph))$")  # files and reports, not arithmetic: a third less to compile
     target_compile_options(rondo_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
     set(headers_of io)
   elseif(folder STREQUAL "tensor")

@@ -5,6 +5,7 @@ directives. The order of the pages is only here.
 """
 
 import pathlib
+import re
 import shutil
 
 from pygments.lexers.special import TextLexer
@@ -42,6 +43,8 @@ html_theme_options = {  # furo's own dark colours, which the package of Debian 1
         "color-highlight-on-target": "#333300",
     }
 }
+html_static_path = ["site/pages.css"]
+html_css_files = ["pages.css"]
 html_copy_source = False
 html_show_copyright = False
 templates_path = ["site"]  # sidebar/api.html
@@ -90,6 +93,12 @@ def add_navigation(app, page, source):
                 source[0] += toctree(below(folder))
 
 
+def link_step_page(app, page, source):
+    """In a clone, docs/book/step.py is the script that writes a page. The site has the page (scripts/docs.sh)."""
+    if page.startswith("docs/book/"):
+        source[0] = re.sub(r"\[([^]]*)\]\(step\.py\)", r'<a href="step.html">\1</a>', source[0])
+
+
 def write_index(app, error):
     if error is None:
         out = pathlib.Path(app.outdir)
@@ -99,4 +108,5 @@ def write_index(app, error):
 def setup(app):
     app.add_lexer("mermaid", TextLexer)  # a code host draws these figures
     app.connect("source-read", add_navigation)
+    app.connect("source-read", link_step_page)
     app.connect("build-finished", write_index)

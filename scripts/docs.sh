@@ -21,6 +21,7 @@ $python -c 'import myst_parser, furo' 2>/dev/null || missing "myst-parser or fur
 
 mkdir -p "$out"
 "$sphinx" -q -W --keep-going -j auto -c docs -d "$out/.doctrees" -b html . "$out"
+docs/book/step.py docs/book/figures/11_profile.json docs/book/figures/11_overlap.json "$out/docs/book/step.html"
 style=
 if printf "%s\n1.9.5\n" "$(doxygen --version | cut -d" " -f1)" | sort -VC; then # older: without a dark mode
   style="HTML_EXTRA_STYLESHEET = docs/site/api.css"

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "tensor/cpu/allocator.h"
 #include "tensor/error.h"
 
 namespace rondo {
@@ -47,6 +48,9 @@ class ThreadLog {
   /// Ends the event and all events that are still open inside it. Their own end then does nothing.
   void leave(std::int32_t event, std::int64_t now) {
     if (at(event).end != 0) return;
+    if (options.profile_memory)
+      at(event).live_bytes =
+          static_cast<std::int64_t>(cpu::CachingAllocator::instance().stats().in_use);
     for (bool is_it = false; !is_it; open = at(open).parent) {
       is_it = open == event;
       at(open).end = now;

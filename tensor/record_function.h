@@ -61,11 +61,14 @@ struct ProfileEvent {
   std::int64_t begin = 0, end = 0;  // nanoseconds of std::chrono::steady_clock
   std::int64_t device_ns = 0;       // time of its kernels on a GPU, if they are timed
   double flops = 0, bytes = 0;      // of its kernels
+  std::int64_t live_bytes = 0;      // of the CPU's memory in use at its end; 0: not recorded
 };
 
 struct RecordingOptions {
   /// Store the shapes of each op's operands.
   bool record_shapes = false;
+  /// Store how much of the CPU's memory is in use at the end of each event.
+  bool profile_memory = false;
   /// Ops and kernels inside other ops are events, too.
   bool nested = false;
   /// The maximum number of events to keep for each thread, about 100 bytes each. Later events are

@@ -271,6 +271,8 @@ void Profiler::write_chrome_trace(const std::filesystem::path& path, int rank) c
       if (!event.shapes.empty()) args.emplace_back("shapes", std::string(event.shapes));
       if (event.flops > 0) args.emplace_back("flops", event.flops);
       if (event.bytes > 0) args.emplace_back("bytes", event.bytes);
+      if (event.live_bytes > 0)
+        args.emplace_back("live bytes", static_cast<double>(event.live_bytes));
       if (event.device_ns > 0) args.emplace_back("device ms", ms(event.device_ns));
       const bool is_model = event.kind == EventKind::module && event.name.empty();
       trace.complete(event.kind == EventKind::backward ? display_name(event)

@@ -90,10 +90,11 @@ std::string TimelineTrace::events(bool with_unfinished) const {
     first = std::max(first, records.front().issued);
   ChromeTrace trace;
   auto complete = [&](const std::string& name, const char* category, int lane,
-                      Clock::time_point begin, Clock::time_point end) {
+                      Clock::time_point begin, Clock::time_point end,
+                      const ChromeTrace::Args& args = {}) {
     if (begin < first || end < begin) return;
     trace.complete(name, category, comm_.rank(), lane, begin.time_since_epoch() + offset_,
-                   end - begin);
+                   end - begin, args);
   };
   trace.name_process(comm_.rank(), concat("rank ", comm_.rank(), " on ", dist::host_name()));
   trace.name_thread(comm_.rank(), 0, "computing and waiting");
@@ -113,8 +114,10 @@ std::string TimelineTrace::events(bool with_unfinished) const {
     const std::string name = record.about.empty()
                                  ? text_of(record.signature)
                                  : concat(record.signature.name, " of ", record.about);
-    complete(name + states[record.state], "communication", lane->second, begun,
-             record.finished != Clock::time_point() ? record.finished : end);
+    complete(
+        name + states[record.state], "communication", lane->second, begun,
+        record.finished != Clock::time_point() ? record.finished : end,
+        {{"queued ms", std::chrono::duration<double, std::milli>(begun - record.issued).count()}});
   }
   return trace.events();
 }

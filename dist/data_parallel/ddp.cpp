@@ -12,6 +12,7 @@
 #include "nn/shown.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
+#include "tensor/record_function.h"
 
 namespace rondo::dist {
 namespace {
@@ -184,6 +185,8 @@ void DistributedDataParallel::gradient_ready(std::size_t parameter) {
                      comm_->rank_in_world(), ": the gradient of ", name,
                      " is not in its bucket (set_grad, backward with create_graph, a "
                      "change of dtype or device, or a second wrapper around the same model)");
+  if (is_recording())
+    record_detail(concat("DDP: ", name, " in ", buckets_[bucket_of_[parameter]].label));
   is_ready_[parameter] = true;
   std::size_t b = bucket_of_[parameter];
   if (--buckets_[b].pending > 0) return;

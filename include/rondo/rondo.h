@@ -86,6 +86,7 @@
 #include "extras/quantization/prepared.h"
 #include "extras/quantization/quantize.h"
 #include "extras/report/report.h"
+#include "extras/tape_graph/tape_graph.h"
 #include "extras/tensorboard/curves.h"
 #include "extras/tensorboard/summary_writer.h"
 #include "extras/text/token_file.h"

@@ -6,7 +6,7 @@ set -eu
 cd "$1"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-extras="linalg fft quantization torch_files hdf5 onnx export_cpp tensorboard report hub text"
+extras="linalg fft quantization torch_files hdf5 onnx export_cpp tensorboard report hub text tape_graph"
 for folder in tensor autograd nn optim data io dist train $extras; do
   [ -e librondo_$folder.a ] || { : >"$scratch/$folder.uses"; : >"$scratch/$folder.has"; continue; }
   nm -u librondo_$folder.a | awk '$1 == "U" { print $2 }' | sort -u >"$scratch/$folder.uses"

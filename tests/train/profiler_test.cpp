@@ -225,7 +225,7 @@ TEST_F(ProfilerTest, TheTableSaysWhatItHolds) {
 TEST_F(ProfilerTest, ItsTraceIsChromes) {
   const std::filesystem::path path =
       ::testing::TempDir() + "rondo_profile_" + std::to_string(getpid()) + ".json";
-  Profiler profiler({.record_shapes = true});
+  Profiler profiler({.record_shapes = true, .profile_memory = true});
   {
     const auto recording = profiler.start();
     const RecordFunction range("a \"range\" with \\ and \xff");
@@ -250,6 +250,8 @@ TEST_F(ProfilerTest, ItsTraceIsChromes) {
   EXPECT_EQ(events.at("conv2d").at("tid"), 0);
   EXPECT_EQ(events.at("conv2d").at("cat"), "op");
   EXPECT_EQ(events.at("conv2d").at("args").at("flops"), 2.0 * batch * 4 * 8 * 8 * 27);
+  // The op's output is alive at its end, in addition to what was before.
+  EXPECT_GE(events.at("conv2d").at("args").at("live bytes"), batch * 4 * 8 * 8 * sizeof(float));
   EXPECT_THAT(events.at("conv2d").at("args").at("shapes").get<std::string>(), HasSubstr("f32"));
   EXPECT_EQ(events.at("conv").at("cat"), "module");
   EXPECT_EQ(events.at("step 1").at("tid"), 1);

@@ -10,14 +10,18 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
+#include "autograd/ops/reduce.h"
+#include "dist/data_parallel/ddp.h"
 #include "nn/containers.h"
 #include "nn/linear.h"
 #include "optim/sgd.h"
 #include "support/ddp_checks.h"
 #include "support/ranks.h"
 #include "tensor/creation.h"
+#include "train/profiler.h"
 #include "train/trainer.h"
 
 namespace rondo::train {
@@ -69,6 +73,7 @@ TEST_P(TraceTest, HasEveryStepOfEveryRank) {
     const std::string name = event.at("name");
     ++counts[{rank, name.substr(0, name.find(" ("))}];
     EXPECT_EQ(event.at("tid"), event.at("cat") == "communication" ? 1 : 0) << name;
+    if (event.at("cat") == "communication") EXPECT_GE(event.at("args").at("queued ms"), 0) << name;
   }
   EXPECT_EQ(processes.size(), 2U);
   EXPECT_THAT(*processes.begin(), ::testing::StartsWith("rank 0 on "));
@@ -80,6 +85,25 @@ TEST_P(TraceTest, HasEveryStepOfEveryRank) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, TraceTest, ::testing::Bool());
+
+TEST(Profile, NamesTheBucketOfAGradient) {
+  std::string shapes;
+  test::on_ranks(2, [&](std::shared_ptr<dist::Communicator> comm) {
+    nn::Sequential net(nn::Linear(4, 2));
+    dist::DDP ddp(net, comm);
+    Profiler profiler({.record_shapes = true});
+    std::optional<Profiler::Recording> recording;
+    if (comm->rank() == 0) recording.emplace(profiler.start());
+    sum(ddp(ones({3, 4}))).backward();
+    if (comm->rank() != 0) return;
+    profiler.stop();
+    for (const ProfileEvent& event : profiler.threads()[0].events)
+      if (event.name == "accumulate_grad") shapes += concat(event.shapes, "\n");
+  });
+  EXPECT_EQ(shapes,
+            "[2, 4] f32, [2, 4] f32 by DDP: 0.weight in bucket 1 of 1 (0.bias … 0.weight)\n"
+            "[2] f32, [2] f32 by DDP: 0.bias in bucket 1 of 1 (0.bias … 0.weight)\n");
+}
 
 TEST(TimelineTrace, GroupsHaveLanesOfTheirOwn) {
   const std::filesystem::path path =

@@ -1,6 +1,6 @@
 // One step of DistributedDataParallel on two ranks that are threads: which gradients are complete
 // when a bucket is full, and when its all-reduce is launched. With the name of a folder, also
-// writes a trace of each step to it.
+// writes a trace of each step to it, and a profile of the first step.
 //
 // The layers are small. A hook sleeps where the backward of a large layer would compute, and the
 // link has a limited rate. So the times are those of a large model on a slow network, and a loaded
@@ -122,11 +122,19 @@ void step(const Case& c, const std::shared_ptr<dist::Transport>& transport,
   dist::DDP ddp(
       net, comm,
       {.buckets = {.bucket_bytes = layer, .first_bucket_bytes = layer}, .overlap = c.overlap});
-  const Tensor x = rd::ones({4, 128});
+  rd::optim::SGD sgd(net.parameters(), {.lr = 0.1});
+  const Tensor x = rd::ones({256, 128});
   std::optional<rd::train::TimelineTrace> trace;
   if (!folder.empty()) trace.emplace(*comm);
+  rd::train::Profiler profiler({.record_shapes = true, .profile_memory = true});
+  std::optional<rd::train::Profiler::Recording> recording;
   comm->barrier();
+  if (trace && comm->rank() == 0 && c.file == "overlap") recording.emplace(profiler.start());
 
+  {
+    const rd::RecordFunction part("zero_grad");
+    sgd.zero_grad();
+  }
   Tensor loss;
   {
     const rd::train::TimelineTrace::Span span(trace ? &*trace : nullptr, "forward");
@@ -135,6 +143,11 @@ void step(const Case& c, const std::shared_ptr<dist::Transport>& transport,
   {
     const rd::train::TimelineTrace::Span span(trace ? &*trace : nullptr, "backward");
     loss.backward();
+  }
+  sgd.step();
+  if (recording) {
+    recording.reset();
+    profiler.write_chrome_trace(folder / "11_profile.json");
   }
   const dist::StepTimeline& t = ddp.timeline();
   if (trace) {
