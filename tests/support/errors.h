@@ -22,8 +22,10 @@
           }                                                              \
           return ::testing::AssertionFailure() << "it throws no " #Kind; \
         }();                                                             \
-        !result)                                                         \
-    ADD_FAILURE() << #statement << ": " << result.message()
+        result)                                                          \
+      ;                                                                  \
+    else                                                                 \
+      ADD_FAILURE() << #statement << ": " << result.message()
 
 namespace rondo::test {
 

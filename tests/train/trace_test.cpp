@@ -73,7 +73,9 @@ TEST_P(TraceTest, HasEveryStepOfEveryRank) {
     const std::string name = event.at("name");
     ++counts[{rank, name.substr(0, name.find(" ("))}];
     EXPECT_EQ(event.at("tid"), event.at("cat") == "communication" ? 1 : 0) << name;
-    if (event.at("cat") == "communication") EXPECT_GE(event.at("args").at("queued ms"), 0) << name;
+    if (event.at("cat") == "communication") {
+      EXPECT_GE(event.at("args").at("queued ms"), 0) << name;
+    }
   }
   EXPECT_EQ(processes.size(), 2U);
   EXPECT_THAT(*processes.begin(), ::testing::StartsWith("rank 0 on "));
