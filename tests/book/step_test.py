@@ -131,6 +131,8 @@ def check_any(seen):
     launched = seen[at("all_reduce of bucket 1 of 4 (fc4.bias … fc4.weight) is launched")]
     if not re.search("rank 0: bucket 1 (queued|in flight)", launched["flight"]):
         wrong.append(f"a launched bucket is not in flight: {launched['flight']}")
+    done = next((s for s in seen if s["now"].startswith("all_reduce of bucket 1 of 4 (fc4.bias … fc4.weight) is done")), seen[0])
+    expect("a bucket that is done", done["buckets"].split("fc")[0], "bucket 1: averaged")
     expect("the buckets at last", re.findall(r"bucket (\d): averaged", seen[-1]["buckets"]), ["1", "2", "3", "4"])
     expect("the flights at last", re.findall(r"rank 0", seen[-1]["flight"]), [])
     if not re.fullmatch(r"[\d.]+ [MK]iB", seen[-1]["memory"]):
