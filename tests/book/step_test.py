@@ -151,7 +151,7 @@ def browser(scratch, overlap):
                "node live: linear of fc2, node leaf live: fc2.weight, node leaf live: fc2.bias, node live: linear of fc3, "
                "node leaf live: fc3.weight, node leaf live: fc3.bias, node ran: linear of fc4, node leaf ran this: fc4.weight, "
                "node leaf live: fc4.bias, node ran: mean")
-        expect("the memory before the first op", seen[0]["memory"], "not recorded yet")
+        expect("the memory before the first op", seen[0]["memory"], "not recorded")
         expect("the memory after forward", seen[10]["memory"], "2.25 MiB")
         expect("the memory at last", seen[40]["memory"], "1.38 MiB")
         expect("the flights at event 18", seen[17]["flight"], "rank 0: bucket 1 queued")
