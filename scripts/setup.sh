@@ -74,7 +74,7 @@ extra python3-dev python3-devel headers that torch.compile compiles against
 extra slurm-wlm slurm a Slurm of two nodes on this machine: extras/cluster/slurm_local.sh
 extra munge munge authentication between Slurm's daemons
 extra python3-yaml python3-pyyaml reads extras/cluster/mpijob.yaml: extras/cluster/kubernetes_local.sh
-extra chromium chromium opens the page that --report writes, in a test
+extra chromium chromium opens the pages that --report and docs/book/step.py write, in tests
 extra mpich mpich the other MPI: its mpirun
 extra libmpich-dev mpich-devel the other MPI, to build against
 extra bochs - emulates a processor with AVX-512: extras/emulators/emulate.sh

@@ -150,7 +150,7 @@ def page_of(traces):
     collectives = []
     for e in timeline:
         label, about = e["name"], re.search(r"bucket (\d+) of (\d+)", e["name"])
-        if e["cat"] == "waiting" and e["pid"] == whole["pid"]:
+        if label == "wait for gradients" and e["pid"] == whole["pid"]:
             add(e["ts"], label, "The tape has run. This thread has nothing to compute until all gradients are averaged.", [line_of("wait")])
         elif e["cat"] == "communication":
             issued = e["ts"] - e["args"].get("queued ms", 0) * 1000
@@ -158,7 +158,7 @@ def page_of(traces):
             collectives.append({"rank": e["pid"], "label": label, "bucket": int(about[1]) if about else 0, "times": times})
             if e["pid"] != whole["pid"]:
                 continue
-            is_last = about and about[1] == about[2] and e["end"] > tape["end"] - 1e3 * e["dur"] and issued > tape["ts"]
+            is_last = about and about[1] == about[2]
             add(issued, f"{label} is launched", "No work is left to hide this all-reduce, so the thread that ran backward does it." if is_last else
                 "It goes into the queue of the thread that communicates. Backward continues.",
                 [line_of("now" if is_last else "launch")] if about else [line_of("collective")])

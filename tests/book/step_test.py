@@ -131,6 +131,8 @@ def check_any(seen):
     launched = seen[at("all_reduce of bucket 1 of 4 (fc4.bias … fc4.weight) is launched")]
     if not re.search("rank 0: bucket 1 (queued|in flight)", launched["flight"]):
         wrong.append(f"a launched bucket is not in flight: {launched['flight']}")
+    done = next((s for s in seen if s["now"].startswith("all_reduce of bucket 1 of 4 (fc4.bias … fc4.weight) is done")), seen[0])
+    expect("a bucket that is done", done["buckets"].split("fc")[0], "bucket 1: averaged")
     expect("the buckets at last", re.findall(r"bucket (\d): averaged", seen[-1]["buckets"]), ["1", "2", "3", "4"])
     expect("the flights at last", re.findall(r"rank 0", seen[-1]["flight"]), [])
     if not re.fullmatch(r"[\d.]+ [MK]iB", seen[-1]["memory"]):
@@ -149,7 +151,7 @@ def browser(scratch, overlap):
                "node live: linear of fc2, node leaf live: fc2.weight, node leaf live: fc2.bias, node live: linear of fc3, "
                "node leaf live: fc3.weight, node leaf live: fc3.bias, node ran: linear of fc4, node leaf ran this: fc4.weight, "
                "node leaf live: fc4.bias, node ran: mean")
-        expect("the memory before the first op", seen[0]["memory"], "not recorded yet")
+        expect("the memory before the first op", seen[0]["memory"], "not recorded")
         expect("the memory after forward", seen[10]["memory"], "2.25 MiB")
         expect("the memory at last", seen[40]["memory"], "1.38 MiB")
         expect("the flights at event 18", seen[17]["flight"], "rank 0: bucket 1 queued")
