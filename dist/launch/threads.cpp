@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -148,13 +149,20 @@ std::shared_ptr<Communicator> machine_group(Communicator& comm) {
   return mine;
 }
 
+int omp_num_threads(const std::string& list) {
+  const std::size_t begin = std::min(list.find_first_not_of(' '), list.size());
+  int value = 0;
+  const auto [end, error] = std::from_chars(list.data() + begin, list.data() + list.size(), value);
+  const bool ends = end == list.data() + list.size() || *end == ',' || *end == ' ';
+  return error == std::errc() && ends && value > 0 ? value : 0;
+}
+
 int use_threads(Communicator& comm, int requested) {
   int threads = place(comm).threads;  // collective, even if some ranks have `requested` set
   if (requested > 0) {
     threads = requested;
   } else if (const char* text = std::getenv("OMP_NUM_THREADS");
-             text != nullptr &&
-             std::strtol(text, nullptr, 10) > 0) {  // OpenMP ignores other values
+             text != nullptr && omp_num_threads(text) > 0) {
     threads = omp_get_max_threads();
   }
   require(threads <= most_threads, threads, " threads a rank; at most ", most_threads,

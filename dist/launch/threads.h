@@ -35,9 +35,13 @@ std::shared_ptr<Communicator> machine_group(Communicator& comm);
 /// cores.
 inline constexpr int most_threads = 4096;
 
+/// The first number of a value of OMP_NUM_THREADS ("4" or "4,2"); 0 if it is invalid. GCC's OpenMP
+/// ignores invalid values, and clang 14's may start any number of threads.
+int omp_num_threads(const std::string& list);
+
 /// Sets the number of OpenMP threads of the calling thread, and returns it: `requested`; or, if
-/// that is 0, OMP_NUM_THREADS; or, if that is not set, place(comm).threads. Throws Error above
-/// most_threads. Collective.
+/// that is 0, OMP_NUM_THREADS; or, if that is not set or invalid, place(comm).threads. Throws Error
+/// above most_threads. Collective.
 int use_threads(Communicator& comm, int requested = 0);
 
 /// The logical CPUs on which this thread may run.

@@ -1,7 +1,6 @@
 #include "extras/doctor/findings.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -186,15 +185,6 @@ void check_affinity(Findings& all, const std::vector<const Rank*>& ranks) {
         "slot:pe=N --bind-to core");
 }
 
-/// The first number of OMP_NUM_THREADS ("4" or "4,2"); 0 if it is invalid.
-int first_number(const std::string& list) {
-  const std::size_t begin = std::min(list.find_first_not_of(' '), list.size());
-  int value = 0;
-  const auto [end, error] = std::from_chars(list.data() + begin, list.data() + list.size(), value);
-  const bool ends = end == list.data() + list.size() || *end == ',' || *end == ' ';
-  return error == std::errc() && ends && value > 0 ? value : 0;
-}
-
 void check_threads(Findings& all, const Facts& facts) {
   const Rank& first = facts.ranks.front();
   check_equal(
@@ -204,7 +194,7 @@ void check_threads(Findings& all, const Facts& facts) {
   for (const Rank& rank : facts.ranks) {
     const std::string& wanted = rank.threads.wanted;
     if (wanted.empty()) continue;
-    const int number = first_number(wanted);
+    const int number = dist::omp_num_threads(wanted);
     if (number == 0) {
       add(all, slow, "omp", "OMP_NUM_THREADS is \"", wanted, "\" on rank ", rank.rank,
           ", which is not a number of threads: unset it, and rondo gives each rank its share of "

@@ -90,7 +90,8 @@ void look_at_world(Rank& rank, dist::Communicator& comm) {
   const char* wanted = std::getenv("OMP_NUM_THREADS");
   rank.threads.wanted = wanted != nullptr ? wanted : "";
   rank.threads.share = dist::place(comm).threads;
-  rank.threads.used = wanted != nullptr ? omp_get_max_threads() : rank.threads.share;
+  if (dist::omp_num_threads(rank.threads.wanted) == 0) omp_set_num_threads(rank.threads.share);
+  rank.threads.used = omp_get_max_threads();
   const auto machine = dist::machine_group(comm);
   rank.shares_memory = machine->world_size() == 1 || machine->shares_memory();
   rank.reads_peers = can_read_all(*machine);

@@ -788,6 +788,7 @@ doctor) # rondo-doctor: the properties that scripts rely on, on 1 and 2 ranks; i
   SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 fails_saying "broken: the ranks do not find each other" "$bin/rondo-doctor"
   OMP_NUM_THREADS=some succeeds "$bin/rondo-doctor" --seconds 0
   grep -q 'slow: .*OMP_NUM_THREADS is "some"' "$log" || fail "an odd OMP_NUM_THREADS is not found"
+  grep -qE '^  threads +([0-9]+) a rank .*its share: \1\)' "$log" || fail "an odd OMP_NUM_THREADS is used"
   ;;
 weight_kinds) # unusual or hostile weight files: read if possible, escaped on a terminal, identified
   # golden NAME: a file that PyTorch wrote; safetensors HEADER DATA: a file with this header.

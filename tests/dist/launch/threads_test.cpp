@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/environment.h"
 #include "support/ranks.h"
 
 namespace rondo::dist {
@@ -89,6 +90,20 @@ TEST(Threads, TheRequestWins) {
     int before = omp_get_max_threads();
     EXPECT_EQ(use_threads(*comm, 3), 3);
     EXPECT_EQ(omp_get_max_threads(), 3);
+    omp_set_num_threads(before);
+  });
+}
+
+TEST(Threads, AnInvalidOmpNumThreadsIsAsIfUnset) {
+  EXPECT_EQ(omp_num_threads("4"), 4);
+  EXPECT_EQ(omp_num_threads(" 4,2"), 4);
+  for (const char* text : {"", "0", "-3", "some", "4x", "99999999999"})
+    EXPECT_EQ(omp_num_threads(text), 0) << text;
+  const test::Environment wrong("OMP_NUM_THREADS", "4x");
+  test::on_ranks(1, [](auto comm) {
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(7);
+    EXPECT_EQ(use_threads(*comm), place(*comm).threads);
     omp_set_num_threads(before);
   });
 }
