@@ -55,40 +55,33 @@ class Arena {
 
   void* allocate(std::size_t bytes) {
     const std::size_t taken = (bytes + granule - 1) / granule * granule + granule;
-    const DeviceAccess access;
     std::lock_guard lock(mutex_);
     char* data = nullptr;
+    ++running_;
     if (auto found = free_.lower_bound(taken); found != free_.end() && found->first < 2 * taken) {
       data = found->second;
-      taken_[data] = found->first;
       free_.erase(found);
+      check_behind(data, blocks_[data]);
     } else {
-      if (used_ + taken > capacity) throw std::bad_alloc();
+      if (used_ + taken > capacity) std::abort();
       data = begin_ + used_;
-      taken_[data] = taken;
+      blocks_[data].taken = taken;
       used_ += taken;
     }
-    sizes_[data] = bytes;
-    unpoison(data, taken_[data]);
+    Block& block = blocks_[data];
+    block.size = bytes;
+    unpoison(data, block.taken);
     std::memset(data, 0xFF, bytes);
-    std::memset(data + bytes, behind, taken_[data] - bytes);
-    poison(data + bytes, taken_[data] - bytes);
+    std::memset(data + bytes, behind, block.taken - bytes);
+    poison(data + bytes, block.taken - bytes);
+    --running_;  // what is open now, the next kernel needs: its end will close it
     return data;
   }
   void free(char* data) {
-    const DeviceAccess access;
     std::lock_guard lock(mutex_);
-    const std::size_t bytes = sizes_.at(data), taken = taken_.at(data);
-    unpoison(data, taken);
-    if (!std::all_of(data + bytes, data + taken,
-                     [](char c) { return c == static_cast<char>(behind); })) {
-      std::fprintf(stderr, "a kernel wrote behind a block of %zu bytes of a GPU's memory\n", bytes);
-      std::abort();
-    }
-    std::memset(data, 0xFF, taken);
-    poison(data, taken);
-    sizes_.erase(data);
-    free_.emplace(taken, data);
+    const Block& block = blocks_.at(data);
+    poison(data, block.taken);
+    free_.emplace(block.taken, data);
   }
   void begin() { ++running_; }
   /// Work that only asks whether it may begin touches no memory, and costs no system call.
@@ -110,6 +103,22 @@ class Arena {
   }
 
  private:
+  struct Block {
+    std::size_t size = 0, taken = 0;  // in bytes: asked for, and with the space behind it
+  };
+
+  /// Checked when the block is used again, since a check when it is freed would open memory for the
+  /// host.
+  static void check_behind(char* data, const Block& block) {
+    unpoison(data, block.taken);
+    if (std::all_of(data + block.size, data + block.taken,
+                    [](char c) { return c == static_cast<char>(behind); }))
+      return;
+    std::fprintf(stderr, "a kernel wrote behind a block of %zu bytes of a GPU's memory\n",
+                 block.size);
+    std::abort();
+  }
+
   Arena() {
     void* range =
         mmap(nullptr, capacity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -139,7 +148,7 @@ class Arena {
   std::atomic_flag busy_;
   std::array<std::size_t, 4 * capacity / chunk_size> open_chunks_;  // two threads may open one
   std::size_t open_count_ = 0;
-  std::map<char*, std::size_t> sizes_, taken_;
+  std::map<char*, Block> blocks_;
   std::multimap<std::size_t, char*> free_;
 };
 

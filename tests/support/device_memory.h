@@ -4,15 +4,15 @@
 // All of it is in one range of addresses without access rights. Simulated kernels, copies and calls
 // of NVIDIA's doubles open the range while they run (DeviceAccess), so that a read or write by any
 // other code is a segmentation fault, and says what it is. (It is not found while another thread
-// runs a kernel.) Fresh and freed blocks are filled with 0xFF: NaN in every float type. Behind each
-// block are at least 512 bytes: AddressSanitizer reports accesses there, and without it a write is
-// found when the block is freed.
+// runs a kernel.) Fresh blocks are filled with 0xFF: NaN in every float type. Behind each block are
+// at least 512 bytes: AddressSanitizer reports accesses there, and without it a write is found when
+// the block is used again.
 
 #include <cstddef>
 
 namespace rondo::test {
 
-/// Aligned for 512 bytes. Throws std::bad_alloc.
+/// Aligned for 512 bytes. Aborts if 64 GiB are in use.
 void* allocate_device_memory(std::size_t bytes);
 void free_device_memory(void* data) noexcept;
 
