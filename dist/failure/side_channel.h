@@ -24,8 +24,9 @@
 // Rank r is connected to r ± 1, r ± 2, r ± 4, … (modulo the world's size). In worlds of up to five
 // ranks every rank is connected to every other; in a world of 1,024 each rank has 19 connections. A
 // rank that learns of a death, of the end of a program or of a failure tells its neighbours, and
-// each of them tells its own neighbours, once. A message needs at most log2 N steps, whichever
-// ranks are missing on the way, and all ranks have equally many connections.
+// each of them tells its own neighbours, once. A message needs at most log2 N steps; a few missing
+// ranks hardly lengthen the way. Only a rank that has lost all its neighbours hears nothing. All
+// ranks have equally many connections.
 //
 // The ranks connect after MPI has started (dist/failure/side_connect.h). If they cannot connect,
 // the deadline of a collective still applies.
