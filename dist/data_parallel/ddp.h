@@ -222,7 +222,7 @@ class DistributedDataParallel {
   std::vector<std::int64_t> bucket_bytes() const;
 
  protected:
-  /// Called before each forward, to detect a backward that reached no parameter or was skipped.
+  /// Called before each forward, to detect a backward that reaches no parameter.
   void expect_backward();
 
  private:
@@ -246,7 +246,6 @@ class DistributedDataParallel {
   void end_backward();
   void finish_buckets();
   void finish_hook();
-  bool is_tape_dropped() const;
   void leave_out(std::size_t parameter);
   void fill_in_unused();
   void check_static_graph();
@@ -279,8 +278,8 @@ class DistributedDataParallel {
   bool sync_ = true;
   int accumulate_ = 1, micro_batches_ = 0;  // per step; how many have run
   bool has_joined_ = false;
-  // These detect backwards that reach no parameter or are skipped, of which no hook is called.
-  bool expects_backward_ = false, is_training_step_ = false;
+  // These detect backwards that reach no parameter, of which no hook is called.
+  bool expects_backward_ = false;
   std::uint64_t backwards_before_ = 0, missed_ = 0;
   // The losses are sent at the end of the last bucket; with a comm hook, in a separate all-reduce.
   RankLosses losses_;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "autograd/autograd_meta.h"
 #include "autograd/engine.h"
 #include "autograd/grad_mode.h"
 #include "dist/data_parallel/ddp.h"
@@ -11,30 +10,19 @@
 
 namespace rondo::dist {
 
-// If a loss depends on no parameter, or its backward is skipped, no hook is called. This rank would
-// then be one all-reduce behind the others forever. Therefore it counts such steps, and the count
-// is sent with the gradients. If all ranks have replaced all parameters, no count is ever sent:
-// therefore the parameters are checked here, too.
+// If a loss depends on no parameter, no hook is called in its backward. This rank would then be one
+// all-reduce behind the others forever. Therefore it counts such backwards, and the count is sent
+// with the gradients. If all ranks have replaced all parameters, no count is ever sent: therefore
+// the parameters are checked here, too.
 void DistributedDataParallel::expect_backward() {
   settle();
   if (!GradMode::is_enabled() || !sync_) return;
   known_.check_same(comm_->rank_in_world());
-  const bool is_missed =
-      expects_backward_ && (backwards_run() > backwards_before_ || is_tape_dropped());
-  if (is_missed) ++missed_;
-  if (!expects_backward_ || is_missed) {
+  if (expects_backward_ && backwards_run() > backwards_before_) ++missed_;
+  if (!expects_backward_ || backwards_run() > backwards_before_) {
     expects_backward_ = true;
     backwards_before_ = backwards_run();
   }
-  is_training_step_ = model_.is_training();
-}
-
-// A step may run several forwards before its backward: their tapes are alive, and with them the
-// node of some parameter. A forward in eval mode needs no backward.
-bool DistributedDataParallel::is_tape_dropped() const {
-  return is_training_step_ && std::ranges::all_of(parameters_, [](const nn::NamedTensor& p) {
-           return autograd_meta(p.tensor).accumulator.expired();
-         });
 }
 
 // A parameter that backward does not reach contributes 0, unless an earlier micro-batch reached it.

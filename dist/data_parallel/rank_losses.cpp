@@ -89,10 +89,10 @@ void RankLosses::check_in_step() const {
   for (std::size_t r = first; r < missed_.size(); ++r) {
     if (is_active_[r] != 1 || missed_[r] == missed_[first]) continue;
     throw CommError(concat(
-        "the ranks are out of step: rank ", in_world_[missed_[r] > missed_[first] ? r : first],
-        " ran a forward without a backward that averages gradients; every rank must run a backward "
-        "for each training forward, and its loss must depend on the output of the model; a forward "
-        "without backward needs eval() or NoGradGuard"));
+        "the ranks are out of step: a backward of rank ",
+        in_world_[missed_[r] > missed_[first] ? r : first],
+        " reached no parameter of the model, so that it averaged no gradients; every rank's loss "
+        "must depend on the output of the model"));
   }
 }
 

@@ -4,9 +4,9 @@
 // If one rank's loss is not finite, all ranks must stop together; otherwise the other ranks would
 // wait for it. And the loss that a user wants to see is the mean over the ranks. Therefore losses
 // are sent with the gradients, at the end of DDP's last bucket. There are three numbers for each
-// rank: its loss, 1 if it had a batch, and how many of its steps averaged no gradients. Each rank
-// writes its own three numbers and zeros for all others, so the average of each is the rank's
-// number divided by N.
+// rank: its loss, 1 if it had a batch, and how many of its backwards reached no parameter of the
+// model. Each rank writes its own three numbers and zeros for all others, so the average of each is
+// the rank's number divided by N.
 
 #include <cstdint>
 #include <deque>
@@ -36,7 +36,7 @@ class RankLosses {
   /// Call it at the end of the step.
   void drop_kept() { earlier_ = {}; }
   /// Writes this rank's numbers into `place`, in the dtype of the gradients. `micro_batches`: how
-  /// many the step has. `missed`: how many steps of this rank averaged no gradients so far. A
+  /// many the step has. `missed`: how many backwards of this rank reached no parameter so far. A
   /// rank that has joined has no batch.
   void write(const Tensor& place, int micro_batches, bool has_joined, std::uint64_t missed);
   /// Call it when `place` has been averaged. On a GPU the host gets the numbers some steps later,
@@ -45,7 +45,7 @@ class RankLosses {
   /// Call it after launching the graph that averages them once more.
   void replayed();
   /// Throws CommError, on all ranks, if the ranks that had a batch have missed different numbers of
-  /// steps, according to the numbers that have arrived: otherwise gradients of different steps
+  /// backwards, according to the numbers that have arrived: otherwise gradients of different steps
   /// would be averaged with each other.
   void check_in_step() const;
   /// Takes the numbers that have arrived; with `wait`, waits for all.

@@ -346,53 +346,8 @@ TEST(Ddp, NoticesARankWhoseLossReachesNoParameter) {
                   }
                 });
               }),
-              ::testing::HasSubstr("the ranks are out of step: rank 1 ran a forward without a "
-                                   "backward that averages gradients"));
-}
-
-/// Its next all-reduce is matched with the others' of the step before. They notice it there.
-TEST(Ddp, NoticesARankThatSkipsABackward) {
-  for (const int skipping : {0, 1}) {
-    std::atomic<int> threw = 0;
-    EXPECT_THAT(test::message_of<CommError>([&] {
-                  on_ranks(2, [&](std::shared_ptr<Communicator> comm) {
-                    test::TinyMlp model;
-                    DistributedDataParallel ddp(model, comm);
-                    try {
-                      for (int step = 0; step < 3; ++step) {
-                        const Tensor loss = test::one_loss([&](auto& x) { return ddp(x); }, step);
-                        if (step == 1 && comm->rank() == skipping) continue;
-                        loss.backward();
-                      }
-                    } catch (const CommError&) {
-                      ++threw;
-                      throw;
-                    }
-                  });
-                }),
-                ::testing::HasSubstr(concat("the ranks are out of step: rank ", skipping,
-                                            " ran a forward without a backward")));
-    EXPECT_EQ(threw, 2);
-  }
-}
-
-/// Several forwards before one backward, as of a siamese network, and forwards in eval mode need no
-/// backward of their own; nor does a step that all ranks skip.
-TEST_P(DdpTest, RanksMayRunDifferentNumbersOfForwards) {
-  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
-    test::TinyMlp model;
-    DistributedDataParallel ddp(model, comm);
-    for (int step = 0; step < 6; ++step) {
-      const auto loss_of = [&] { return test::one_loss([&](auto& x) { return ddp(x); }, step); };
-      Tensor loss = loss_of();
-      for (int i = 0; i < comm->rank(); ++i) loss = loss + loss_of();
-      if (step == 2) continue;
-      loss.backward();
-      ddp.eval();
-      if (comm->rank() == 0) loss_of();
-      ddp.train();
-    }
-  });
+              ::testing::HasSubstr("the ranks are out of step: a backward of rank 1 reached no "
+                                   "parameter of the model"));
 }
 
 // DDP ignores a step that leaves the model out on all ranks, such as one of a GAN's other network.
