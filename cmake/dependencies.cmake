@@ -158,7 +158,9 @@ if(RONDO_MPI)
   set(MPI_CXX_SKIP_MPICXX TRUE)
   if(MPI_CXX_COMPILER)  # the mpiexec next to it, not the one in PATH, which may start ranks of another MPI
     string(REGEX REPLACE "mpi[a-z+]*([^/]*)$" "mpiexec\\1" launcher "${MPI_CXX_COMPILER}")
-    find_program(MPIEXEC_EXECUTABLE ${launcher})
+    if(NOT launcher STREQUAL MPI_CXX_COMPILER)  # such as Cray's CC, whose launcher has a name of its own
+      find_program(MPIEXEC_EXECUTABLE ${launcher})
+    endif()
   endif()
   find_package(MPI QUIET COMPONENTS CXX)
 endif()

@@ -88,9 +88,11 @@ void RankLosses::check_in_step() const {
       static_cast<std::size_t>(std::ranges::find(is_active_, 1.0) - is_active_.begin());
   for (std::size_t r = first; r < missed_.size(); ++r) {
     if (is_active_[r] != 1 || missed_[r] == missed_[first]) continue;
+    // The count is sent modulo missed_cycle: r is ahead by less than half of it, or `first` is.
+    const double ahead = std::fmod(missed_[r] - missed_[first] + missed_cycle, missed_cycle);
     throw CommError(concat(
         "the ranks are out of step: a backward of rank ",
-        in_world_[missed_[r] > missed_[first] ? r : first],
+        in_world_[ahead < missed_cycle / 2.0 ? r : first],
         " reached no parameter of the model, so that it averaged no gradients; every rank's loss "
         "must depend on the output of the model"));
   }

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -150,9 +151,11 @@ std::shared_ptr<Communicator> machine_group(Communicator& comm) {
 }
 
 int omp_num_threads(const std::string& list) {
-  const std::size_t begin = std::min(list.find_first_not_of(' '), list.size());
+  std::size_t begin = std::min(list.find_first_not_of(" \t\n\v\f\r"), list.size());
+  if (begin < list.size() && list[begin] == '+') ++begin;
   int value = 0;
   const auto [end, error] = std::from_chars(list.data() + begin, list.data() + list.size(), value);
+  if (error == std::errc::result_out_of_range) return std::numeric_limits<int>::max();
   const bool ends = end == list.data() + list.size() || *end == ',' || *end == ' ';
   return error == std::errc() && ends && value > 0 ? value : 0;
 }

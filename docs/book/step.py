@@ -67,6 +67,8 @@ def read(path):
             e["end"] = e["ts"] + e["dur"]
             e["args"] = dict(e.get("args", {}))
             e["name"], e["cat"], e["pid"], e["tid"] = e["name"] + "", e["cat"] + "", e["pid"] + 0, e["tid"] + 0
+            for key, kind in ("shapes", ""), ("module", ""), ("queued ms", 0), ("live bytes", 0):
+                kind + e["args"].get(key, kind)  # a TypeError if it is of another type
     except OSError as error:
         stop(f"{path}: {error.strerror}")
     except (ValueError, KeyError, TypeError) as error:
@@ -175,9 +177,12 @@ def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     *traces, page = sys.argv[1:]
-    data = json.dumps(page_of(traces), ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    data = json.dumps(page_of(traces), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     template = (book / "step_page.html").read_text()
-    pathlib.Path(page).write_text(template.replace("/* DATA */ null", data))
+    try:
+        pathlib.Path(page).write_text(template.replace("/* DATA */ null", data))
+    except OSError as error:
+        stop(f"{page}: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -322,9 +322,8 @@ void CpuBackend::do_batch_norm(const Tensor& x, const Tensor& gamma, const Tenso
         for (std::size_t c = 0; c < channels; ++c) {
           double shift = sum[c] / n, var = std::max(squares[c] / n - shift * shift, 0.0);
           double average = guess[c] + shift;
-          if (std::isnan(sum[c])) {
-            var = sum[c];
-          } else if (!std::isfinite(squares[c]) || var + eps < 1e-30) {
+          // Partial sums in f32 may overflow, to NaN if both infinities meet.
+          if (!std::isfinite(sum[c]) || !std::isfinite(squares[c]) || var + eps < 1e-30) {
             if (!wide.defined()) do_copy(x, wide = Tensor::empty(x.shape(), {.dtype = f64}));
             const auto exact = moments_in_f64(wide, static_cast<std::int64_t>(c));
             average = exact.mean;

@@ -436,6 +436,19 @@ TEST(HugeValues, BatchNormInEachLayout) {
   }
 }
 
+// Partial sums overflow to both infinities, whose sum is NaN.
+TEST(HugeValues, SumsThatOverflow) {
+  for (const auto& [shape, scale] : std::vector<std::pair<Dims, double>>{
+           {{1, 4, 4096}, 3e35}, {{2, 4, 32768}, 1e36}, {{8192, 4}, 3e36}}) {
+    const Tensor x = fill(shape, 3, 1.0, 0.2) * scale;
+    const Tensor got = batch_norm(x.to(f32), {}, {}, {}, {}), right = batch_norm(x, {}, {}, {}, {});
+    EXPECT_TRUE(all_close(got, right.to(f32), 1e-4)) << "batch_norm " << shape;
+    if (shape.size() < 3) continue;
+    EXPECT_TRUE(all_close(group_norm(x.to(f32), 2), group_norm(x, 2).to(f32), 1e-4))
+        << "group_norm " << shape;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ops, ExtremesInDType, ::testing::Values(f32, f16, bf16),
                          [](const auto& row) { return concat(row.param); });
 

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <new>
 #include <string_view>
+#include <utility>
 
 // AddressSanitizer's, if the program is linked with it: these tests' own objects may come from a
 // build without it (RONDO_TEST_OBJECTS).
@@ -70,6 +71,7 @@ class Arena {
     }
     Block& block = blocks_[data];
     block.size = bytes;
+    block.in_use = true;
     unpoison(data, block.taken);
     std::memset(data, 0xFF, bytes);
     std::memset(data + bytes, behind, block.taken - bytes);
@@ -79,7 +81,11 @@ class Arena {
   }
   void free(char* data) {
     std::lock_guard lock(mutex_);
-    const Block& block = blocks_.at(data);
+    Block& block = blocks_.at(data);
+    if (!std::exchange(block.in_use, false)) {
+      std::fprintf(stderr, "a block of %zu bytes of a GPU's memory is freed twice\n", block.size);
+      std::abort();
+    }
     poison(data, block.taken);
     free_.emplace(block.taken, data);
   }
@@ -105,6 +111,7 @@ class Arena {
  private:
   struct Block {
     std::size_t size = 0, taken = 0;  // in bytes: asked for, and with the space behind it
+    bool in_use = false;
   };
 
   /// Checked when the block is used again, since a check when it is freed would open memory for the
@@ -126,7 +133,7 @@ class Arena {
     begin_ = static_cast<char*>(range);
     struct sigaction action {};
     action.sa_sigaction = on_fault;
-    action.sa_flags = SA_SIGINFO;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     sigaction(SIGSEGV, &action, &action_before);
   }
   void protect(std::size_t chunk, int rights) {

@@ -6,7 +6,7 @@
 // other code is a segmentation fault, and says what it is. (It is not found while another thread
 // runs a kernel.) Fresh blocks are filled with 0xFF: NaN in every float type. Behind each block are
 // at least 512 bytes: AddressSanitizer reports accesses there, and without it a write is found when
-// the block is used again.
+// the block is used again. (A block that is never used again is not checked.)
 
 #include <cstddef>
 

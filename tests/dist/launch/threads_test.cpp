@@ -97,7 +97,9 @@ TEST(Threads, TheRequestWins) {
 TEST(Threads, AnInvalidOmpNumThreadsIsAsIfUnset) {
   EXPECT_EQ(omp_num_threads("4"), 4);
   EXPECT_EQ(omp_num_threads(" 4,2"), 4);
-  for (const char* text : {"", "0", "-3", "some", "4x", "99999999999"})
+  EXPECT_EQ(omp_num_threads("\t+4"), 4);
+  EXPECT_GT(omp_num_threads("99999999999"), 4096);  // use_threads refuses it
+  for (const char* text : {"", "0", "-3", "some", "4x", "+"})
     EXPECT_EQ(omp_num_threads(text), 0) << text;
   const test::Environment wrong("OMP_NUM_THREADS", "4x");
   test::on_ranks(1, [](auto comm) {

@@ -36,6 +36,12 @@ TEST(DeviceMemoryDeathTest, AWriteBehindABlockIsFound) {
                "wrote behind a block of 20 bytes|use-after-poison");
 }
 
+TEST(DeviceMemoryDeathTest, ABlockIsFreedOnce) {
+  void* data = allocate_device_memory(20);
+  free_device_memory(data);
+  EXPECT_DEATH(free_device_memory(data), "a block of 20 bytes of a GPU's memory is freed twice");
+}
+
 TEST(DeviceMemory, BlocksAreNaN) {
   for (int use = 0; use < 2; ++use) {  // fresh, and used before
     auto* data = static_cast<unsigned char*>(allocate_device_memory(1000));

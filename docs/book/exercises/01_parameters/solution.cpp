@@ -1,4 +1,6 @@
 // Counts the elements of weights and biases.
+#include <initializer_list>
+
 #include "exercise.h"
 
 std::int64_t parameters_of_linear(std::int64_t in, std::int64_t out, bool bias) {
