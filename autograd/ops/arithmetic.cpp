@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "autograd/autocast.h"
+#include "autograd/ops/binary.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -16,17 +17,8 @@
 namespace rondo {
 namespace {
 
-/// add, from "rondo::Tensor rondo::add(const rondo::Tensor&, const rondo::Tensor&, double)".
-std::string_view name_of(std::source_location function) {
-  std::string_view name = function.function_name();
-  name = name.substr(0, name.find('('));
-  const std::size_t before = name.find_last_of(" :");
-  return before == name.npos ? name : name.substr(before + 1);
-}
-void require_operands(std::string_view op, const Tensor& a, const Tensor& b) {
-  a.require_defined(op, "the left operand");
-  b.require_defined(op, "the right operand");
-}
+using detail::compute;
+using detail::wrapped;
 
 /// The result dtype if only the category of the other operand, `weak`, counts.
 DType by_category(DType strong, DType weak, DType default_of_weak) {
@@ -35,47 +27,13 @@ DType by_category(DType strong, DType weak, DType default_of_weak) {
 
 bool is_short_float(DType dtype) { return is_floating(dtype) && size_of(dtype) == 2; }
 
-/// The C++ number as a 0-dim tensor of the dtype in which it is combined with x. If that is a
-/// 16-bit float, the tensor is f32, because 16 bits would round the number. Callers must therefore
-/// pass result_type(x, value) on: promotion of two 0-dim tensors would give f32, but a number must
-/// not widen a tensor of its category.
-Tensor wrapped(const Tensor& x, Scalar value,
-               std::source_location op = std::source_location::current()) {
-  DType dtype = result_type(x, value, op);
-  Tensor y =
-      Tensor::empty({}, {.dtype = is_short_float(dtype) ? f32 : dtype, .device = x.device()});
-  backend(y).fill(y, value);  // unlike scalar(), wraps numbers that do not fit
-  return y;
-}
-
 bool is_arithmetic(BinaryOp op) {
   return op == BinaryOp::add || op == BinaryOp::sub || op == BinaryOp::mul || op == BinaryOp::div;
 }
 
-/// Converts a and b to `dtype`, expands them to one shape, and computes. Not recorded.
-Tensor compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype, DType out,
-               OpParams params, const char* name) {
-  require_one_device(name, {a, b});
-  NoGradGuard guard;
-  Dims shape = broadcast_shapes(a.shape(), b.shape());
-  auto operand = [&](const Tensor& x) {
-    Tensor converted = to(x, is_arithmetic(op) ? operand_type(x, dtype) : dtype);
-    return converted.shape() == shape ? converted : converted.broadcast_view(shape);
-  };
-  Tensor left = operand(a), right = operand(b);
-  // Use the layout of the operand that has the full shape: channels_last stays channels_last.
-  const Tensor& model = a.shape() == shape ? a : b;
-  MemoryFormat format =
-      model.shape() == shape ? model.suggested_format() : MemoryFormat::contiguous;
-  Tensor y = Tensor::empty(shape, {.dtype = out, .device = a.device(), .format = format});
-  backend(y).binary(op, left, right, y, params);
-  return y;
-}
-
 Tensor compute(BinaryOp op, const Tensor& a, const Tensor& b, const char* name,
                OpParams params = {}) {
-  require_operands(name, a, b);
-  DType dtype = result_type(a, b);
+  DType dtype = result_type(a, b, name);
   return compute(op, a, b, dtype, dtype, params, name);
 }
 
@@ -238,21 +196,6 @@ struct RemainderBackward final : Node {
   }
 };
 
-struct WhereBackward final : Node {
-  SavedTensor condition;
-  Dims a_shape, b_shape;
-  WhereBackward(const Tensor& condition, const Tensor& a, const Tensor& b)
-      : condition(condition), a_shape(a.shape()), b_shape(b.shape()) {}
-  const char* name() const override { return "where"; }
-  Tensors backward(const Tensors& dy) override {
-    Tensor zero = zeros_like(dy[0]), first = condition.get(*this);
-    return {wants(0) ? sum_to(where(first, dy[0], zero), a_shape) : Tensor(),
-            wants(1) ? sum_to(where(first, zero, dy[0]), b_shape) : Tensor()};
-  }
-  void release_saved() override { condition.reset(); }
-  void attributes(AttributeVisitor& v) override { v.tensor("condition", condition.get(*this)); }
-};
-
 DType float_type(DType dtype) { return is_floating(dtype) ? dtype : f32; }
 
 // The ops for a given result dtype, used for tensors and numbers.
@@ -280,21 +223,6 @@ Tensor div_in(DType dtype, const Tensor& a, const Tensor& b) {
   dtype = float_type(dtype);
   return record<DivBackward>({a, b}, compute(BinaryOp::div, a, b, dtype, dtype, {}, "div"), a, b);
 }
-Tensor where_in(DType dtype, const Tensor& condition, const Tensor& a, const Tensor& b) {
-  condition.require_defined("where", "the condition");
-  require<DTypeError>(condition.dtype() == boolean, "where: the condition is ", condition.dtype(),
-                      ", not bool");
-  require_one_device("where", {a, b});
-  require_one_device("where", {a, condition});
-  Tensor left = to(a, dtype), right = to(b, dtype);
-  Dims shape = broadcast_shapes(broadcast_shapes(condition.shape(), a.shape()), b.shape());
-  MemoryFormat format = a.shape() == shape ? a.suggested_format() : MemoryFormat::contiguous;
-  Tensor y = Tensor::empty(shape, {.dtype = dtype, .device = a.device(), .format = format});
-  backend(y).where(condition.broadcast_view(shape), left.broadcast_view(shape),
-                   right.broadcast_view(shape), y);
-  return record<WhereBackward>({left, right}, y, condition, left, right);
-}
-
 void check_divisor(const Tensor& b, DType dtype, const char* op) {
   if (is_floating(dtype)) return;
   require(!any(eq(b, 0)).item<bool>(), op, ": an integer is divided by zero");
@@ -307,49 +235,57 @@ void check_divisor(Scalar b, DType dtype, const char* op) {
   });
   require(!is_zero, op, ": an integer is divided by zero");
 }
-/// The quotient and the remainders, whose divisor has been checked.
-Tensor floor_quotient(DType dtype, const Tensor& a, const Tensor& b) {
-  return compute(BinaryOp::floor_divide, a, b, dtype, dtype, {}, "floor_divide");
-}
-Tensor remainder_of(BinaryOp op, const char* name, DType dtype, const Tensor& a, const Tensor& b) {
-  return record<RemainderBackward>({a, b}, compute(op, a, b, dtype, dtype, {}, name), op, a, b);
-}
-
-/// A bitwise op of integers or bools.
-Tensor bitwise(BinaryOp op, const char* name, const Tensor& a, const Tensor& b, DType dtype) {
-  require<DTypeError>(!is_floating(dtype), name, ": the operands give ", dtype,
-                      "; expected integers or bools");
-  return compute(op, a, b, dtype, dtype, {}, name);
-}
-Tensor bitwise(BinaryOp op, const char* name, const Tensor& a, const Tensor& b) {
-  require_operands(name, a, b);
-  return bitwise(op, name, a, b, result_type(a, b));
-}
-Tensor bitwise(BinaryOp op, const char* name, const Tensor& a, Scalar b) {
-  a.require_defined(name, "the tensor");
-  return bitwise(op, name, a, wrapped(a, b), result_type(a, b));
+const Tensor& operand(const Tensor&, const Tensor& b, const char*) { return b; }
+Tensor operand(const Tensor& a, Scalar b, const char* op) { return wrapped(a, b, op); }
+/// The quotient and the remainders. B is Tensor or Scalar.
+template <class B>
+Tensor floor_quotient(const Tensor& a, const B& b) {
+  const char* name = "floor_divide";
+  const DType dtype = result_type(a, b, name);
+  check_divisor(b, dtype, name);
+  return compute(BinaryOp::floor_divide, a, operand(a, b, name), dtype, dtype, {}, name);
 }
 template <class B>
-Tensor shifted(BinaryOp op, const char* name, const Tensor& a, const B& b) {
-  a.require_defined(name, "the left operand");
-  require<DTypeError>(result_type(a, b) != boolean, name, ": bools cannot be shifted");
-  return bitwise(op, name, a, b);
-}
-
-Tensor compare(BinaryOp op, const Tensor& a, const Tensor& b, const char* name) {
-  require_operands(name, a, b);
-  return compute(op, a, b, result_type(a, b), boolean, {}, name);
-}
-Tensor compare(BinaryOp op, const Tensor& a, Scalar b, const char* name) {
-  a.require_defined(name, "the tensor");
-  return compute(op, a, wrapped(a, b), result_type(a, b), boolean, {}, name);
+Tensor remainder_of(BinaryOp op, const char* name, const Tensor& a, const B& b) {
+  const DType dtype = result_type(a, b, name);
+  check_divisor(b, dtype, name);
+  const Tensor& divisor = operand(a, b, name);
+  return record<RemainderBackward>({a, divisor}, compute(op, a, divisor, dtype, dtype, {}, name),
+                                   op, a, divisor);
 }
 
 }  // namespace
 
-DType result_type(const Tensor& a, const Tensor& b, std::source_location op) {
-  if (!a.defined() || !b.defined()) [[unlikely]]
-    require_operands(name_of(op), a, b);
+Tensor detail::wrapped(const Tensor& x, Scalar value, const char* op) {
+  DType dtype = result_type(x, value, op);
+  Tensor y =
+      Tensor::empty({}, {.dtype = is_short_float(dtype) ? f32 : dtype, .device = x.device()});
+  backend(y).fill(y, value);  // unlike scalar(), wraps numbers that do not fit
+  return y;
+}
+
+Tensor detail::compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype, DType out,
+                       OpParams params, const char* name) {
+  require_one_device(name, {a, b});
+  NoGradGuard guard;
+  Dims shape = broadcast_shapes(a.shape(), b.shape());
+  auto operand = [&](const Tensor& x) {
+    Tensor converted = to(x, is_arithmetic(op) ? operand_type(x, dtype) : dtype);
+    return converted.shape() == shape ? converted : converted.broadcast_view(shape);
+  };
+  Tensor left = operand(a), right = operand(b);
+  // Use the layout of the operand that has the full shape: channels_last stays channels_last.
+  const Tensor& model = a.shape() == shape ? a : b;
+  MemoryFormat format =
+      model.shape() == shape ? model.suggested_format() : MemoryFormat::contiguous;
+  Tensor y = Tensor::empty(shape, {.dtype = out, .device = a.device(), .format = format});
+  backend(y).binary(op, left, right, y, params);
+  return y;
+}
+
+DType result_type(const Tensor& a, const Tensor& b, const char* op) {
+  a.require_defined(op, "the left operand");
+  b.require_defined(op, "the right operand");
   bool a_weak = a.dim() == 0, b_weak = b.dim() == 0;
   if (a_weak == b_weak) return promote(a.dtype(), b.dtype());
   return a_weak ? by_category(b.dtype(), a.dtype(), a.dtype())
@@ -362,9 +298,8 @@ DType operand_type(const Tensor& x, DType dtype) {
   return meets_in_f32 ? f32 : dtype;
 }
 
-DType result_type(const Tensor& a, Scalar b, std::source_location op) {
-  if (!a.defined()) [[unlikely]]
-    a.require_defined(name_of(op), "the tensor");
+DType result_type(const Tensor& a, Scalar b, const char* op) {
+  a.require_defined(op, "the tensor");
   return by_category(a.dtype(), b.dtype(), b.dtype() == f64 ? f32 : b.dtype());
 }
 
@@ -385,13 +320,13 @@ void check_alpha(DType dtype, double alpha, const char* op) {
 }
 
 Tensor add(const Tensor& a, const Tensor& b, double alpha) {
-  return add_in(result_type(a, b), a, b, alpha);
+  return add_in(result_type(a, b, "add"), a, b, alpha);
 }
 Tensor sub(const Tensor& a, const Tensor& b, double alpha) {
-  return sub_in(result_type(a, b), a, b, alpha);
+  return sub_in(result_type(a, b, "sub"), a, b, alpha);
 }
-Tensor mul(const Tensor& a, const Tensor& b) { return mul_in(result_type(a, b), a, b); }
-Tensor div(const Tensor& a, const Tensor& b) { return div_in(result_type(a, b), a, b); }
+Tensor mul(const Tensor& a, const Tensor& b) { return mul_in(result_type(a, b, "mul"), a, b); }
+Tensor div(const Tensor& a, const Tensor& b) { return div_in(result_type(a, b, "div"), a, b); }
 Tensor pow(const Tensor& a, const Tensor& b) {
   if (const Casts cast{AutocastOp::pow, a}) return pow(cast(a), cast(b));
   Tensor y = compute(BinaryOp::pow, a, b, "pow");
@@ -404,42 +339,36 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
   return record<ExtremeBackward>({a, b}, compute(BinaryOp::minimum, a, b, "minimum"), a, b, false);
 }
 Tensor atan2(const Tensor& a, const Tensor& b) {
-  DType dtype = float_type(result_type(a, b));
+  DType dtype = float_type(result_type(a, b, "atan2"));
   return record<Atan2Backward>({a, b}, compute(BinaryOp::atan2, a, b, dtype, dtype, {}, "atan2"), a,
                                b);
 }
-Tensor floor_divide(const Tensor& a, const Tensor& b) {
-  check_divisor(b, result_type(a, b), "floor_divide");
-  return floor_quotient(result_type(a, b), a, b);
-}
+Tensor floor_divide(const Tensor& a, const Tensor& b) { return floor_quotient(a, b); }
 Tensor remainder(const Tensor& a, const Tensor& b) {
-  check_divisor(b, result_type(a, b), "remainder");
-  return remainder_of(BinaryOp::remainder, "remainder", result_type(a, b), a, b);
+  return remainder_of(BinaryOp::remainder, "remainder", a, b);
 }
-Tensor fmod(const Tensor& a, const Tensor& b) {
-  check_divisor(b, result_type(a, b), "fmod");
-  return remainder_of(BinaryOp::fmod, "fmod", result_type(a, b), a, b);
-}
+Tensor fmod(const Tensor& a, const Tensor& b) { return remainder_of(BinaryOp::fmod, "fmod", a, b); }
 
-Tensor add(const Tensor& a, Scalar b) { return add_in(result_type(a, b), a, wrapped(a, b), 1); }
-Tensor sub(const Tensor& a, Scalar b) { return sub_in(result_type(a, b), a, wrapped(a, b), 1); }
-Tensor mul(const Tensor& a, Scalar b) { return mul_in(result_type(a, b), a, wrapped(a, b)); }
-Tensor div(const Tensor& a, Scalar b) { return div_in(result_type(a, b), a, wrapped(a, b)); }
-Tensor floor_divide(const Tensor& a, Scalar b) {
-  check_divisor(b, result_type(a, b), "floor_divide");
-  return floor_quotient(result_type(a, b), a, wrapped(a, b));
+Tensor add(const Tensor& a, Scalar b) {
+  return add_in(result_type(a, b, "add"), a, wrapped(a, b, "add"), 1);
 }
+Tensor sub(const Tensor& a, Scalar b) {
+  return sub_in(result_type(a, b, "sub"), a, wrapped(a, b, "sub"), 1);
+}
+Tensor mul(const Tensor& a, Scalar b) {
+  return mul_in(result_type(a, b, "mul"), a, wrapped(a, b, "mul"));
+}
+Tensor div(const Tensor& a, Scalar b) {
+  return div_in(result_type(a, b, "div"), a, wrapped(a, b, "div"));
+}
+Tensor floor_divide(const Tensor& a, Scalar b) { return floor_quotient(a, b); }
 Tensor remainder(const Tensor& a, Scalar b) {
-  check_divisor(b, result_type(a, b), "remainder");
-  return remainder_of(BinaryOp::remainder, "remainder", result_type(a, b), a, wrapped(a, b));
+  return remainder_of(BinaryOp::remainder, "remainder", a, b);
 }
-Tensor fmod(const Tensor& a, Scalar b) {
-  check_divisor(b, result_type(a, b), "fmod");
-  return remainder_of(BinaryOp::fmod, "fmod", result_type(a, b), a, wrapped(a, b));
-}
+Tensor fmod(const Tensor& a, Scalar b) { return remainder_of(BinaryOp::fmod, "fmod", a, b); }
 Tensor pow(const Tensor& a, Scalar exponent) {
   if (const Casts cast{AutocastOp::pow, a}) return pow(cast(a), exponent);
-  DType dtype = result_type(a, exponent);
+  DType dtype = result_type(a, exponent, "pow");
   const auto power = exponent.to<double>();
   require(is_floating(dtype) || power >= 0, "pow: integers have no power of ", power,
           "; convert them to a float first");
@@ -459,13 +388,11 @@ Tensor operator/(const Tensor& a, Scalar b) { return div(a, b); }
 Tensor operator%(const Tensor& a, Scalar b) { return remainder(a, b); }
 Tensor operator+(Scalar a, const Tensor& b) { return add(b, a); }
 Tensor operator-(Scalar a, const Tensor& b) {
-  b.require_defined("sub", "the tensor");
-  return sub_in(result_type(b, a), wrapped(b, a), b, 1);
+  return sub_in(result_type(b, a, "sub"), wrapped(b, a, "sub"), b, 1);
 }
 Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
 Tensor operator/(Scalar a, const Tensor& b) {
-  b.require_defined("div", "the tensor");
-  return div_in(result_type(b, a), wrapped(b, a), b);
+  return div_in(result_type(b, a, "div"), wrapped(b, a, "div"), b);
 }
 Tensor operator-(const Tensor& a) { return neg(a); }
 
@@ -477,114 +404,9 @@ const Tensor& operator+=(const Tensor& a, Scalar b) { return a.add_(b); }
 const Tensor& operator-=(const Tensor& a, Scalar b) { return a.sub_(b); }
 const Tensor& operator*=(const Tensor& a, Scalar b) { return a.mul_(b); }
 const Tensor& operator/=(const Tensor& a, Scalar b) { return a.div_(b); }
-const Tensor& Tensor::add_(Scalar other) const { return add_(wrapped(*this, other)); }
-const Tensor& Tensor::sub_(Scalar other) const { return sub_(wrapped(*this, other)); }
-const Tensor& Tensor::mul_(Scalar other) const { return mul_(wrapped(*this, other)); }
-const Tensor& Tensor::div_(Scalar other) const { return div_(wrapped(*this, other)); }
-
-Tensor eq(const Tensor& a, const Tensor& b) { return compare(BinaryOp::eq, a, b, "eq"); }
-Tensor ne(const Tensor& a, const Tensor& b) { return compare(BinaryOp::ne, a, b, "ne"); }
-Tensor lt(const Tensor& a, const Tensor& b) { return compare(BinaryOp::lt, a, b, "lt"); }
-Tensor le(const Tensor& a, const Tensor& b) { return compare(BinaryOp::le, a, b, "le"); }
-Tensor gt(const Tensor& a, const Tensor& b) { return compare(BinaryOp::gt, a, b, "gt"); }
-Tensor ge(const Tensor& a, const Tensor& b) { return compare(BinaryOp::ge, a, b, "ge"); }
-Tensor eq(const Tensor& a, Scalar b) { return compare(BinaryOp::eq, a, b, "eq"); }
-Tensor ne(const Tensor& a, Scalar b) { return compare(BinaryOp::ne, a, b, "ne"); }
-Tensor lt(const Tensor& a, Scalar b) { return compare(BinaryOp::lt, a, b, "lt"); }
-Tensor le(const Tensor& a, Scalar b) { return compare(BinaryOp::le, a, b, "le"); }
-Tensor gt(const Tensor& a, Scalar b) { return compare(BinaryOp::gt, a, b, "gt"); }
-Tensor ge(const Tensor& a, Scalar b) { return compare(BinaryOp::ge, a, b, "ge"); }
-Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
-Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
-Tensor operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
-Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
-Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
-Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
-Tensor operator==(const Tensor& a, Scalar b) { return eq(a, b); }
-Tensor operator!=(const Tensor& a, Scalar b) { return ne(a, b); }
-Tensor operator<(const Tensor& a, Scalar b) { return lt(a, b); }
-Tensor operator<=(const Tensor& a, Scalar b) { return le(a, b); }
-Tensor operator>(const Tensor& a, Scalar b) { return gt(a, b); }
-Tensor operator>=(const Tensor& a, Scalar b) { return ge(a, b); }
-Tensor operator==(Scalar a, const Tensor& b) { return eq(b, a); }
-Tensor operator!=(Scalar a, const Tensor& b) { return ne(b, a); }
-Tensor operator<(Scalar a, const Tensor& b) { return gt(b, a); }
-Tensor operator<=(Scalar a, const Tensor& b) { return ge(b, a); }
-Tensor operator>(Scalar a, const Tensor& b) { return lt(b, a); }
-Tensor operator>=(Scalar a, const Tensor& b) { return le(b, a); }
-Tensor bitwise_not(const Tensor& a) {
-  return a.dtype() == boolean ? logical_not(a)
-                              : bitwise(BinaryOp::bitwise_xor, "bitwise_not", a, Scalar(-1));
-}
-Tensor bitwise_and(const Tensor& a, const Tensor& b) {
-  return bitwise(BinaryOp::bitwise_and, "bitwise_and", a, b);
-}
-Tensor bitwise_or(const Tensor& a, const Tensor& b) {
-  return bitwise(BinaryOp::bitwise_or, "bitwise_or", a, b);
-}
-Tensor bitwise_xor(const Tensor& a, const Tensor& b) {
-  return bitwise(BinaryOp::bitwise_xor, "bitwise_xor", a, b);
-}
-Tensor bitwise_left_shift(const Tensor& a, const Tensor& b) {
-  return shifted(BinaryOp::bitwise_left_shift, "bitwise_left_shift", a, b);
-}
-Tensor bitwise_right_shift(const Tensor& a, const Tensor& b) {
-  return shifted(BinaryOp::bitwise_right_shift, "bitwise_right_shift", a, b);
-}
-Tensor bitwise_and(const Tensor& a, Scalar b) {
-  return bitwise(BinaryOp::bitwise_and, "bitwise_and", a, b);
-}
-Tensor bitwise_or(const Tensor& a, Scalar b) {
-  return bitwise(BinaryOp::bitwise_or, "bitwise_or", a, b);
-}
-Tensor bitwise_xor(const Tensor& a, Scalar b) {
-  return bitwise(BinaryOp::bitwise_xor, "bitwise_xor", a, b);
-}
-Tensor bitwise_left_shift(const Tensor& a, Scalar b) {
-  return shifted(BinaryOp::bitwise_left_shift, "bitwise_left_shift", a, b);
-}
-Tensor bitwise_right_shift(const Tensor& a, Scalar b) {
-  return shifted(BinaryOp::bitwise_right_shift, "bitwise_right_shift", a, b);
-}
-Tensor operator~(const Tensor& a) { return bitwise_not(a); }
-Tensor operator&(const Tensor& a, const Tensor& b) { return bitwise_and(a, b); }
-Tensor operator|(const Tensor& a, const Tensor& b) { return bitwise_or(a, b); }
-Tensor operator^(const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); }
-Tensor operator<<(const Tensor& a, const Tensor& b) { return bitwise_left_shift(a, b); }
-Tensor operator>>(const Tensor& a, const Tensor& b) { return bitwise_right_shift(a, b); }
-Tensor operator&(const Tensor& a, Scalar b) { return bitwise_and(a, b); }
-Tensor operator|(const Tensor& a, Scalar b) { return bitwise_or(a, b); }
-Tensor operator^(const Tensor& a, Scalar b) { return bitwise_xor(a, b); }
-Tensor operator<<(const Tensor& a, Scalar b) { return bitwise_left_shift(a, b); }
-Tensor operator>>(const Tensor& a, Scalar b) { return bitwise_right_shift(a, b); }
-const Tensor& operator&=(const Tensor& a, const Tensor& b) { return a.copy_(bitwise_and(a, b)); }
-const Tensor& operator|=(const Tensor& a, const Tensor& b) { return a.copy_(bitwise_or(a, b)); }
-const Tensor& operator^=(const Tensor& a, const Tensor& b) { return a.copy_(bitwise_xor(a, b)); }
-Tensor logical_and(const Tensor& a, const Tensor& b) {
-  return compare(BinaryOp::logical_and, a, b, "logical_and");
-}
-Tensor logical_or(const Tensor& a, const Tensor& b) {
-  return compare(BinaryOp::logical_or, a, b, "logical_or");
-}
-Tensor logical_xor(const Tensor& a, const Tensor& b) {
-  return compare(BinaryOp::logical_xor, a, b, "logical_xor");
-}
-
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  return where_in(result_type(a, b), condition, a, b);
-}
-Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
-  return where_in(result_type(a, b), condition, a, wrapped(a, b));
-}
-Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
-  return where_in(result_type(b, a), condition, wrapped(b, a), b);
-}
-Tensor where(const Tensor& condition, Scalar a, Scalar b) {
-  condition.require_defined("where", "the condition");
-  auto number = [&condition](Scalar v) {
-    return scalar(v, {.dtype = v.dtype() == f64 ? f32 : v.dtype(), .device = condition.device()});
-  };
-  return where(condition, number(a), number(b));
-}
+const Tensor& Tensor::add_(Scalar other) const { return add_(wrapped(*this, other, "add_")); }
+const Tensor& Tensor::sub_(Scalar other) const { return sub_(wrapped(*this, other, "sub_")); }
+const Tensor& Tensor::mul_(Scalar other) const { return mul_(wrapped(*this, other, "mul_")); }
+const Tensor& Tensor::div_(Scalar other) const { return div_(wrapped(*this, other, "div_")); }
 
 }  // namespace rondo

@@ -12,18 +12,15 @@
 // f16 60000 * 1e-8 is 6e-4. Comparisons, maximum and minimum do round it. Values that do not fit
 // into an integer dtype wrap around.
 
-#include <source_location>
 #include <string_view>
 
 #include "tensor/tensor.h"
 
 namespace rondo {
 
-/// Throws Error if an operand is undefined, and names `op`: the calling function.
-DType result_type(const Tensor& a, const Tensor& b,
-                  std::source_location op = std::source_location::current());
-DType result_type(const Tensor& a, Scalar b,
-                  std::source_location op = std::source_location::current());
+/// Throws Error if an operand is undefined, and names `op`.
+DType result_type(const Tensor& a, const Tensor& b, const char* op = "result_type");
+DType result_type(const Tensor& a, Scalar b, const char* op = "result_type");
 /// The dtype that an operand of + - * / is converted to when the result is `dtype`: f32 for a
 /// number combined with 16-bit floats, else `dtype`.
 DType operand_type(const Tensor& x, DType dtype);

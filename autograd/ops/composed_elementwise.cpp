@@ -77,7 +77,7 @@ Tensor addcdiv(const Tensor& input, const Tensor& a, const Tensor& b, AddcOption
 }
 
 Tensor copysign(const Tensor& a, const Tensor& b) {
-  const DType common = result_type(a, b);
+  const DType common = result_type(a, b, "copysign");
   const Tensor size = abs(to(a, is_floating(common) ? common : f32));
   return where(signbit(b), -size, size);
 }

@@ -112,7 +112,7 @@ Tensor apart(const Tensor& x, const Tensor& source) {
 /// source as an operand for x: converted to operand_type, expanded to x's shape.
 Tensor operand_for(const Tensor& x, const Tensor& source, const char* op) {
   require_one_device(op, {x, source});
-  DType meeting = result_type(x, source);
+  DType meeting = result_type(x, source, op);
   require<DTypeError>(is_floating(x.dtype()) || !is_floating(meeting), op, ": a result of ",
                       meeting, " does not fit into a tensor of ", x.dtype());
   return no_grad([&] { return to(source, operand_type(source, x.dtype())); })

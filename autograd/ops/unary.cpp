@@ -282,9 +282,11 @@ Tensor ceil(const Tensor& x) { return rounded("ceil", UnaryOp::ceil, x); }
 Tensor round(const Tensor& x) { return rounded("round", UnaryOp::round, x); }
 Tensor trunc(const Tensor& x) { return rounded("trunc", UnaryOp::trunc, x); }
 Tensor clamp(const Tensor& a, Scalar low, Scalar high) {
-  DType dtype = std::max(result_type(a, low), result_type(a, high), [](DType x, DType y) {
-    return category_of(x) < category_of(y);  // the number of the higher category decides the dtype
-  });
+  DType dtype =
+      std::max(result_type(a, low, "clamp"), result_type(a, high, "clamp"), [](DType x, DType y) {
+        return category_of(x) <
+               category_of(y);  // the number of the higher category decides the dtype
+      });
   Tensor x = to(a, dtype);
   if (!is_floating(dtype)) return clamp_integers(x, low, high);
   return clamp_floats(x, {.low = low.to<double>(), .high = high.to<double>(), .included = false});

@@ -16,6 +16,9 @@ namespace {
 template <class C>
 PackedRun<C> run_of(const Tensor& x) {
   if (!x.defined()) return {};
+  require<DTypeError>(is_floating(x.dtype()) && (x.dtype() != f64 || std::is_same_v<C, double>),
+                      "optimizer step: a gradient or state is ", x.dtype(),
+                      ", and the parameter a smaller float");
   return {static_cast<char*>(x.data_ptr()), x.numel(), x.dtype(),
           is_aligned(x) ? Access::packs : Access::elements};
 }

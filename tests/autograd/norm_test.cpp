@@ -1,5 +1,5 @@
-// Normalisation of 16-bit floats and of empty batches, and its errors. Expected numbers are
-// PyTorch's, or follow from the formula.
+// Normalisation of 16-bit floats, of huge numbers and of empty batches, and its errors. Expected
+// numbers are PyTorch's, or follow from the formula.
 
 #include "autograd/ops/norm.h"
 
@@ -12,12 +12,15 @@
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
 #include "support/errors.h"
+#include "support/fill.h"
 #include "support/support.h"
 
 namespace rondo {
 namespace {
 
 using test::all_close;
+using test::as;
+using test::fill;
 
 TEST(Norm, SixteenBitsAreComputedInF32) {
   // (1000 / 2)^2 overflows in f16.
@@ -251,6 +254,54 @@ TEST(BatchNorm, TakesAnEmptyBatchInTraining) {
   }
   EXPECT_ERROR(batch_norm(zeros({1, 3}), {}, {}, {}, {}, {.training = true}), ShapeError,
                "batch_norm: training needs more than one value for each channel");
+}
+
+/// All layouts and the fused relu and residual, compared with f64, whose results PyTorch confirms
+/// (extremes_test.cpp).
+TEST(HugeValues, BatchNormInEachLayout) {
+  const auto run = [](const Tensor& values, DType dtype, MemoryFormat format, double eps) {
+    const Dims factors = {values.size(1)};
+    Tensors xs = {as(values, dtype, format).requires_grad_(),
+                  (values / amax(values) * 0.3).to(dtype).requires_grad_(),
+                  linspace(0.5, 2, values.size(1), {.dtype = dtype}).requires_grad_(),
+                  linspace(-1, 1, values.size(1), {.dtype = dtype}).requires_grad_()};
+    Tensor mean = zeros(factors, {.dtype = dtype}), var = ones(factors, {.dtype = dtype});
+    const Tensor y =
+        batch_norm(xs[0], xs[2], xs[3], mean, var, {.eps = eps, .residual = xs[1], .relu = true});
+    Tensors results = grad({y}, xs, {.grad_outputs = {sin(values).to(dtype)}});
+    for (const Tensor& t : {y.detach(), mean, var}) results.push_back(t);
+    return results;
+  };
+  for (const Dims& shape : {Dims{64, 16}, {4, 16, 6, 6}, {3, 5, 33}, {200, 3, 2, 2}}) {
+    for (const double scale : {1e-22, 1e18, 1e20, 1e30}) {
+      const Tensor base = fill(shape, 3, 1.0, 0.2) * scale;
+      for (const auto format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+        if (format == MemoryFormat::channels_last && shape.size() != 4) continue;
+        const double eps = scale < 1 ? 1e-46 : 1e-5;
+        const Tensors got = run(base, f32, format, eps), right = run(base, f64, format, eps);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          const Tensor expected = right[i].to(f32);  // inf for a variance that f32 cannot hold
+          const double largest = std::min(amax(abs(expected)).item<double>(), 3e38);
+          EXPECT_TRUE(all_close(got[i], expected, 2e-5 * largest))
+              << shape << " " << scale << " " << (format == MemoryFormat::channels_last) << " " << i
+              << ": " << got[i] << expected;
+        }
+      }
+    }
+  }
+}
+
+// Partial sums overflow to both infinities, whose sum is NaN.
+TEST(HugeValues, SumsThatOverflow) {
+  for (const auto& [shape, scale] : std::vector<std::pair<Dims, double>>{
+           {{1, 4, 4096}, 3e35}, {{2, 4, 32768}, 1e36}, {{8192, 4}, 3e36}}) {
+    const Tensor x = fill(shape, 3, 1.0, 0.2) * scale;
+    const Tensor got = batch_norm(x.to(f32), {}, {}, {}, {}), right = batch_norm(x, {}, {}, {}, {});
+    EXPECT_TRUE(all_close(got, right.to(f32), 1e-4)) << "batch_norm " << shape;
+    if (shape.size() < 3) continue;
+    EXPECT_TRUE(all_close(group_norm(x.to(f32), 2), group_norm(x, 2).to(f32), 1e-4))
+        << "group_norm " << shape;
+  }
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ TEST_F(CudaKernels, OptimizersStepAsOnTheCpu) {
     for (int kind = 0; kind < 4; ++kind) {
       auto trained = [&](Device device) {
         manual_seed(1);
-        // Also where the weights are not aligned for accesses of 16 bytes.
+        // The kinds begin at 0 … 3: most weights are not aligned for accesses of 16 bytes.
         Tensor p = narrow(randn({260}).to(dtype).to(device), 0, kind, 257).requires_grad_();
         std::unique_ptr<optim::Optimizer> optimizer;
         if (kind == 0)
