@@ -12,8 +12,10 @@
 #include "autograd/ops/shape.h"
 #include "io/result_file.h"
 #include "nn/batch_norm.h"
+#include "nn/linear.h"
 #include "nn/models/gpt2.h"
 #include "nn/models/models.h"
+#include "nn/recurrent.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
 #include "tensor/printable.h"
@@ -78,8 +80,22 @@ struct LanguageModel : nn::Module {
   void visit(nn::Visitor& v) override { v.child("gpt2", gpt2); }
 };
 
+/// An LSTM of two layers over (N, T, 512); logits from its last output.
+struct SequenceClassifier : nn::Module {
+  static constexpr std::int64_t width = 512;
+  nn::LSTM lstm{width, width, {.num_layers = 2, .batch_first = true}};
+  nn::Linear fc{width, 10};
+
+  Tensor forward(const Tensor& x) override { return fc(lstm(x).select(1, -1)); }
+  void visit(nn::Visitor& v) override {
+    v.child("lstm", lstm);
+    v.child("fc", fc);
+  }
+};
+
 /// A network by name, and random images with classes, in the loader's memory layout. resnet50 has
-/// ImageNet's shapes, the others are for small images. "lm512" is a LanguageModel of 512 tokens.
+/// ImageNet's shapes, the others are for small images. "lm512" is a LanguageModel of 512 tokens,
+/// "lstm64" a SequenceClassifier of 64 steps.
 struct Workload {
   nn::AnyModule model;
   Tensor input, target;
@@ -92,6 +108,12 @@ struct Workload {
       model = LanguageModel(length);
       input = randint(0, LanguageModel::vocabulary, {batch, length});
       target = randint(0, LanguageModel::vocabulary, {batch * length});
+      return;
+    }
+    if (name.starts_with("lstm")) {
+      model = SequenceClassifier();
+      input = randn({batch, std::stoll(name.substr(4)), SequenceClassifier::width});
+      target = randint(0, 10, {batch});
       return;
     }
     const bool imagenet = name == "resnet50";

@@ -165,7 +165,8 @@ int main(int argc, char** argv) {
   Settings s;
   flags::CommandLine app("Times one training step or one inference.");
   app.add("--model", s.model,
-          "mlp, resnet20, resnet18, resnet50, lm512 (a language model of 512 tokens), ...");
+          "mlp, resnet20, resnet18, resnet50, lm512 (a language model of 512 tokens), lstm64 (64 "
+          "steps)");
   app.add("--batch", s.batch, "images in a step", flags::count());
   app.add("--hidden", s.hidden, "width of the mlp", flags::count());
   app.add("--dtype", s.dtype, "f32, bf16, f16, or i8: quantised, with --infer",

@@ -10,6 +10,7 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/recurrent.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "nn/init.h"
@@ -31,10 +32,9 @@ LSTMState rnn_step(const Tensor& projected, const LSTMState& before, const Recur
 }
 
 LSTMState lstm_step(const Tensor& projected, const LSTMState& before, const RecurrentWeights& w) {
-  const Tensors gates = chunk(projected + linear(before.h, w.weight_hh), 4, -1);
-  const Tensor c = sigmoid(gates[1]) * before.c + sigmoid(gates[0]) * tanh(gates[2]);
-  const Tensor h = sigmoid(gates[3]) * tanh(c);
-  return {w.weight_hr.defined() ? linear(h, w.weight_hr).to(h.dtype()) : h, c};
+  const rondo::detail::LSTMStep s =
+      rondo::detail::lstm_step(projected, before.h, before.c, w.weight_hh);
+  return {w.weight_hr.defined() ? linear(s.h, w.weight_hr).to(s.h.dtype()) : s.h, s.c};
 }
 
 /// Here `projected` has no b_hh, which r multiplies.
@@ -154,7 +154,13 @@ void Recurrent::check(const Tensor& x, const LSTMState& first, const Tensor& len
 /// state.
 Tensor Recurrent::direction(const Tensor& x, const Tensors& is_inside, const RecurrentWeights& w,
                             bool backwards, LSTMState& state) const {
-  Tensors steps = unbind(project(x, w));
+  const Tensor projected = project(x, w);
+  if (has_cell_ && is_inside.empty() && !w.weight_hr.defined()) {
+    const Tensors found = lstm_layer(projected, state.h, state.c, w.weight_hh, backwards);
+    state = {found[0].select(0, backwards ? 0 : -1), found[1]};
+    return found[0];
+  }
+  Tensors steps = unbind(projected);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const std::size_t t = backwards ? steps.size() - 1 - i : i;
     const LSTMState next = step(steps[t], state, w);

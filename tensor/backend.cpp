@@ -54,6 +54,14 @@ void Backend::do_layer_norm_backward(const Tensor&, const Tensor& x, const Tenso
                                      const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
   no_kernel("layer_norm", x);
 }
+void Backend::do_lstm(const Tensor& of_x, const Tensor&, bool, const Tensor&, const Tensor&,
+                      const Tensor&) {
+  no_kernel("lstm", of_x);
+}
+void Backend::do_lstm_backward(const Tensor& w, const Tensor&, const Tensor&, bool, const Tensor&,
+                               const Tensor&, const Tensor&, const Tensor&) {
+  no_kernel("lstm", w);
+}
 void Backend::do_group_norm(const Tensor& x, std::int64_t, const Tensor&, const Tensor&, double,
                             const Tensor&, const Tensor&, const Tensor&) {
   no_kernel("group_norm", x);

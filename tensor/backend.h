@@ -424,6 +424,38 @@ class Backend {
     do_group_norm_backward(dy, x, groups, gamma, mean, invstd, dx, dgamma, dbeta);
   }
 
+  // ---- LSTM ----
+
+  // If a backend has no kernel, autograd/ops/recurrent.cpp composes the steps, and the methods
+  // throw DeviceError. All tensors are contiguous and of one dtype: of_x, gates and dgates (T, N, 4
+  // H) with the gates in the order i, f, g, o; w (4 H, H); h and c (T + 1, N, H): the states before
+  // and after step t are at t and t + 1, or with `reverse` at t + 1 and t.
+
+  /// Whether this backend has kernels for x's dtype.
+  virtual bool has_lstm(const Tensor& /*x*/) const { return false; }
+  /// All steps t: gates[t] = sigmoid, or tanh for g, of of_x[t] + W h; c = f c + i g; h = o
+  /// tanh(c). h and c hold the first state, and afterwards all states.
+  void lstm(const Tensor& of_x, const Tensor& w, bool reverse, const Tensor& gates, const Tensor& h,
+            const Tensor& c) {
+    assert(of_x.dim() == 3 && same_shape(of_x, gates) && same_shape(h, c) &&
+           same_dtype(of_x, w, h));
+    assert(of_x.size(2) == w.size(0) && w.size(0) == 4 * w.size(1) && h.size(0) > of_x.size(0));
+    const KernelCall call("lstm", {.flops = 2.0 * static_cast<double>(of_x.numel() * w.size(1))},
+                          of_x, w, gates, h, c);
+    do_lstm(of_x, w, reverse, gates, h, c);
+  }
+  /// Its gradients: dgates of the sums before the activation. dh and dc (N, H) hold the gradient of
+  /// the last state, and afterwards that of the first one. dy (T, N, H), or undefined, is the
+  /// gradient of each step's h.
+  void lstm_backward(const Tensor& w, const Tensor& gates, const Tensor& c, bool reverse,
+                     const Tensor& dy, const Tensor& dgates, const Tensor& dh, const Tensor& dc) {
+    assert(same_shape(gates, dgates) && same_shape(dh, dc) && same_dtype(w, gates, dgates));
+    const KernelCall call("lstm_backward",
+                          {.flops = 2.0 * static_cast<double>(gates.numel() * w.size(1))}, w, gates,
+                          c, dy, dgates, dh, dc);
+    do_lstm_backward(w, gates, c, reverse, dy, dgates, dh, dc);
+  }
+
   // ---- Attention ----
 
   // If a backend has no kernel, autograd/ops composes attention from other ops, and the methods
@@ -600,6 +632,11 @@ class Backend {
   virtual void do_group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
                                       const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
                                       const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta);
+  virtual void do_lstm(const Tensor& of_x, const Tensor& w, bool reverse, const Tensor& gates,
+                       const Tensor& h, const Tensor& c);
+  virtual void do_lstm_backward(const Tensor& w, const Tensor& gates, const Tensor& c, bool reverse,
+                                const Tensor& dy, const Tensor& dgates, const Tensor& dh,
+                                const Tensor& dc);
   virtual void do_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                             const AttentionParams& params, const Tensor& y, const Tensor& lse);
   virtual void do_attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k,

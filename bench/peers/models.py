@@ -3,7 +3,7 @@
 resnet20 is He et al. 2015, section 4.2: 3x3 stem, three stages of 16, 32 and 64 channels, shortcuts A
 (every second pixel, new channels zero). resnet18 and resnet50 are torchvision's, with a 3x3 stem
 without pooling for 32x32 images ("cifar") or the 7x7 one ("imagenet"). lm512 is GPT-2 with 4 layers, 256 features,
-8 heads, a vocabulary of 4,096, and 512 tokens in a sequence. Read next: train_step.py.
+8 heads, a vocabulary of 4,096, and 512 tokens in a sequence; lstm64 has two layers of 512 and 64 steps. Read next: train_step.py.
 """
 
 import torch
@@ -125,6 +125,19 @@ class LanguageModel(nn.Module):
         return self.lm_head(self.ln_f(self.h(self.wte(tokens) + self.wpe.weight))).flatten(0, 1)
 
 
+class SequenceClassifier(nn.Module):
+    """An LSTM of two layers over (N, T, 512); logits from its last output."""
+
+    width = 512
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.fc = nn.LSTM(self.width, self.width, 2, batch_first=True), nn.Linear(self.width, 10)
+
+    def forward(self, x):
+        return self.fc(self.lstm(x)[0][:, -1])
+
+
 def batch_of(name, shape, classes, batch):
     """Random inputs and targets."""
     if name.startswith("lm"):
@@ -141,10 +154,12 @@ def make(name, stem="cifar", hidden=512):
     if name.startswith("lm"):
         length = int(name[2:])
         return LanguageModel(length), (length,)
+    if name.startswith("lstm"):
+        return SequenceClassifier(), (int(name[4:]), SequenceClassifier.width)
     if name == "resnet20":
         return ResNet(BasicBlock, (3, 3, 3), (16, 32, 64), "cifar", "A", 10), (3, 32, 32)
     if name == "resnet18":
         return ResNet(BasicBlock, (2, 2, 2, 2), wide, stem, "B", classes), image
     if name == "resnet50":
         return ResNet(Bottleneck, (3, 4, 6, 3), wide, stem, "B", classes), image
-    raise SystemExit(f"train_step.py: unknown model '{name}'; there are mlp, resnet20, resnet18, resnet50, lm512")
+    raise SystemExit(f"train_step.py: unknown model '{name}'; there are mlp, resnet20, resnet18, resnet50, lm512, lstm64")

@@ -50,6 +50,8 @@ ROWS = [
     Row("train", "mlp", "bf16", 1024),
     *(Row("train", f"lm{length}", dtype, 2048 // length, goal)
       for length, goal in ((128, 1.5), (512, 1.5), (2048, 2)) for dtype in ("f32", "bf16")),
+    Row("train", "lstm64", "f32", 8, 1.3),
+    Row("train", "lstm64", "f32", 32, 1.3),
     Row("infer", "mlp", "f32", 1, 1.5),
     Row("infer", "resnet20", "f32", 1, 2.0),
     Row("infer", "resnet18", "f32", 1, 1.5),

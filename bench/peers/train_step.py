@@ -174,7 +174,7 @@ def take_turns(*setting):
 def main():
     torch.set_num_threads(args.threads)
     layouts = ["contiguous", "channels_last"] if args.layout == "try" else [args.layout]
-    if args.model == "mlp" or args.model.startswith("lm"):
+    if args.model == "mlp" or args.model.startswith(("lm", "lstm")):
         layouts = ["contiguous"]
     ways = [args.compile]
     if args.compile == "try":

@@ -110,6 +110,14 @@ class CpuBackend : public Backend {
                               const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
                               const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) override;
 
+  // lstm.cpp
+  bool has_lstm(const Tensor& x) const override;
+  void do_lstm(const Tensor& of_x, const Tensor& w, bool reverse, const Tensor& gates,
+               const Tensor& h, const Tensor& c) override;
+  void do_lstm_backward(const Tensor& w, const Tensor& gates, const Tensor& c, bool reverse,
+                        const Tensor& dy, const Tensor& dgates, const Tensor& dh,
+                        const Tensor& dc) override;
+
   // attention.cpp
   bool has_attention(const Tensor& q) const override;
   void do_attention(const Tensor& q, const Tensor& k, const Tensor& v,

@@ -212,7 +212,8 @@ Primitive make_matmul(const MatmulProblem& p) {
                : memory::desc({batch, rows, columns}, type, memory::dims{s[0], s[1], s[2]});
   };
   memory::desc a = desc(p.a_batch, p.m, p.k, p.a_strides);
-  memory::desc c = desc(p.c_batch, p.k, p.n, p.c_strides);
+  memory::desc c = p.c_strides[2] == 0 ? memory::desc({p.k, p.n}, type, tag::any)
+                                       : desc(p.c_batch, p.k, p.n, p.c_strides);
   memory::desc y = desc(p.batch, p.m, p.n, p.y_strides);
   memory::desc b;
   if (p.bias) {

@@ -50,7 +50,8 @@ struct Conv2dProblem {
 /// Throws Error describing the problem if oneDNN has no kernel for it.
 std::shared_ptr<const Primitive> convolution(const Conv2dProblem& problem);
 
-/// a (batch, m, k) · c (batch, k, n) -> y (batch, m, n); a batch of 1 broadcasts.
+/// a (batch, m, k) · c (batch, k, n) -> y (batch, m, n); a batch of 1 broadcasts. If the strides of
+/// c are 0, c has the layout Primitive::weights, which oneDNN chooses.
 struct MatmulProblem {
   DType dtype;
   std::int64_t batch, a_batch, c_batch, m, n, k;

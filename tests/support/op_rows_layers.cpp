@@ -9,6 +9,8 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/norm.h"
 #include "autograd/ops/pool.h"
+#include "autograd/ops/recurrent.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "support/op_table.h"
 
@@ -218,6 +220,19 @@ void norm_rows(std::vector<Op>& rows) {
                   .scale = 8});
 }
 
+void recurrent_rows(std::vector<Op>& rows) {
+  for (const bool reverse : {false, true})
+    rows.push_back({.name = reverse ? "lstm_layer.reverse" : "lstm_layer",
+                    .inputs = {{{3, 2, 12}}, {{2, 3}}, {{2, 3}}, {{12, 3}}},
+                    .f =
+                        [reverse](X x) {
+                          const Tensors found = lstm_layer(x[0], x[1], x[2], x[3], reverse);
+                          return sum(found[0], {0}) + 2 * found[1];
+                        },
+                    .length = 24,
+                    .scale = 4});
+}
+
 void pool_rows(std::vector<Op>& rows) {
   auto row = [&rows](std::string name, OpInput input, std::int64_t length, auto f) {
     rows.push_back({.name = std::move(name),
@@ -301,6 +316,7 @@ std::vector<Op> layer_rows() {
   conv_rows(rows);
   attention_rows(rows);
   norm_rows(rows);
+  recurrent_rows(rows);
   pool_rows(rows);
   loss_rows(rows);
   return rows;

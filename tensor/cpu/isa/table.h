@@ -120,6 +120,15 @@ struct LayerNormKernels {
                float* dgamma, float* dbeta);
 };
 
+/// Kernels for one step of one sequence, n = H (Backend::lstm). gates holds W h, and afterwards the
+/// activated gates; dc holds the gradient of the new c, and afterwards that of the old one.
+struct LSTMKernels {
+  void (*forward)(const float* of_x, std::int64_t n, float* gates, const float* c_before, float* c,
+                  float* h);
+  void (*backward)(const float* gates, std::int64_t n, const float* c_before, const float* c,
+                   const float* dh, float* dc, float* dgates);
+};
+
 /// y[r] = Σ_k w[r][k] x[k]; the rows of w are `stride` apart.
 using MatvecKernel = void (*)(const float* w, std::int64_t stride, const float* x,
                               std::int64_t rows, std::int64_t n, float* y);
@@ -258,6 +267,7 @@ struct Kernels {
   BatchNormKernels<Bf16Bits> batch_norm_bf16;
   SoftmaxKernels softmax;
   LayerNormKernels layer_norm;
+  LSTMKernels lstm;
   WinogradKernels winograd;
   PackedKernels packed;
   AttentionKernels attention, attention_bf16;  // the latter is empty without products of bf16
@@ -278,6 +288,7 @@ const Kernels& kernels();
   extern const BatchNormKernels<Bf16Bits> batch_norm_bf16; \
   extern const SoftmaxKernels softmax_f32;                 \
   extern const LayerNormKernels layer_norm;                \
+  extern const LSTMKernels lstm;                           \
   extern const WinogradKernels winograd;                   \
   extern const PackedKernels packed;                       \
   extern const AttentionKernels attention, attention_bf16; \

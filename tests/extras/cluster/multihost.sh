@@ -33,7 +33,7 @@ gone() {
     marked >/dev/null || break
     sleep 0.05
   done
-  ! marked >/dev/null || fail "$1: something still runs: $(marked)"
+  ! marked >/dev/null || fail "$1: something still runs: $(ps -o pid=,etime=,args= -p "$(marked | grep -oE '[0-9]+' | paste -sd,)")"
   [ "$(left_behind)" = "$before" ] || fail "$1: left behind: $(left_behind)"
 }
 # hosts SECONDS ARGUMENT…: runs in the foreground, with its output in the log.
