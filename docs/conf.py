@@ -7,6 +7,7 @@ directives. The order of the pages is only here.
 import pathlib
 import re
 import shutil
+import sys
 
 from pygments.lexers.special import TextLexer
 
@@ -68,6 +69,8 @@ NAVIGATION = {
     "Measurements": ["docs/results", "docs/journal", "docs/gpu", "bench/README"],
 }
 root = pathlib.Path(__file__).parent.parent
+sys.path.insert(0, str(root / "docs/book"))
+from check import place_of  # noqa: E402
 
 
 def toctree(pages, caption=None):
@@ -99,6 +102,17 @@ def link_step_page(app, page, source):
         source[0] = re.sub(r"\[([^]]*)\]\(step\.py\)", r'<a href="step.html">\1</a>', source[0])
 
 
+def show_lines(app, page, source):
+    """The site names the file and the line of each excerpt of the book. A test compares the excerpts (docs/book/check.py)."""
+    def captioned(match):
+        path, language, block = match.groups()
+        line = place_of(block.split("\n"), (root / path).read_text().split("\n"))
+        return f"```{{code-block}} {language}\n:caption: {path}, line {line}\n\n{block}\n```"
+
+    if page.startswith("docs/book/"):
+        source[0] = re.sub(r"^<!-- excerpt: (\S+) -->\n```(\w+)\n(.*?)\n```$", captioned, source[0], flags=re.M | re.S)
+
+
 def write_index(app, error):
     if error is None:
         out = pathlib.Path(app.outdir)
@@ -109,4 +123,5 @@ def setup(app):
     app.add_lexer("mermaid", TextLexer)  # a code host draws these figures
     app.connect("source-read", add_navigation)
     app.connect("source-read", link_step_page)
+    app.connect("source-read", show_lines)
     app.connect("build-finished", write_index)

@@ -189,8 +189,11 @@ class ParameterDict : public detail::Parameters {
 
 /// Runs its modules one after another:
 ///
-///   nn::Sequential net(nn::Flatten(), nn::Linear(784, 512), nn::ReLU(), nn::Linear(512, 10));
+///   nn::Sequential net{nn::Flatten(), nn::Linear(784, 512), nn::ReLU(), nn::Linear(512, 10)};
 ///   nn::Sequential named({{"fc", nn::Linear(784, 10)}, {"act", nn::ReLU()}});
+///
+/// Braces make the modules from left to right, so they draw their weights in PyTorch's order. In
+/// parentheses the order is the compiler's: GCC begins with the last module, clang with the first.
 class Sequential : public detail::ModuleVector {
  public:
   Sequential() = default;

@@ -52,19 +52,21 @@ def parts_between(lines, mark):
     return parts
 
 
-def is_excerpt(block, lines):
-    """Whether the parts of the block between lines "// …" follow one another in `lines`, all indented equally less."""
+def place_of(block, lines):
+    """The number of the block's first line in `lines`, or None. The parts of the block between lines "// …" follow one another there,
+    all indented equally less."""
     for indent in range(20):
         shifted = [line[indent:] if not line[:indent].strip() else None for line in lines]
-        at = 0
+        at, first = 0, None
         for part in parts_between(block, "// …"):
             ends = [i + len(part) for i in range(at, len(lines) + 1) if shifted[i : i + len(part)] == part]
             if not ends:
                 break
             at = ends[0]
+            first = first or at - len(part) + 1
         else:
-            return True
-    return False
+            return first
+    return None
 
 
 def check_excerpts():
@@ -76,7 +78,7 @@ def check_excerpts():
                 faults.append(f"{where}: {path} does not exist")
             elif not found:
                 faults.append(f"{where}: a block of code must follow the marker")
-            elif not is_excerpt(found[0][1], lines := (root / path).read_text().split("\n")):
+            elif not place_of(found[0][1], lines := (root / path).read_text().split("\n")):
                 known = {line.strip() for line in lines}
                 new = [line for line in found[0][1] if line.strip() not in known | {"// …"}]
                 faults.append(f"{where}: {path} has no such lines: " + (new[0] if new else "they do not follow one another"))

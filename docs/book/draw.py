@@ -387,8 +387,8 @@ def isa():
     f = Figure(720, 352, "The time of five kernels with three instruction sets")
     f.text(left, 24, "microseconds for 64 · 256 floats, one thread", "start", bold=True)
     for k, run in enumerate(runs):
-        f.rect(left + 330 + 90 * k, 14, 12, 12, COLOURS[k], radius=2)
-        f.text(left + 347 + 90 * k, 24, run["instruction_set"], "start", size=12)
+        f.rect(left + 346 + 90 * k, 14, 12, 12, COLOURS[k], radius=2)
+        f.text(left + 363 + 90 * k, 24, run["instruction_set"], "start", size=12)
     for row, name in enumerate(names):
         y = top + row * (3 * bar + 15)
         f.text(left - 10, y + 1.5 * bar + 4, name, "end")
@@ -584,7 +584,8 @@ def memory():
         points = list(enumerate(curves[name]))
         for (a, b), (c, d) in zip(points, points[1:]):
             f.line(x(a), y(b), x(c), y(d), COLOURS[i], width=2.5)
-        f.text(x(17.5), y(max(curves[name])) - 4, f"{name}: {max(curves[name]):.0f} MiB", "start", COLOURS[i], 12, bold=True)
+        at = 3 if name == "checkpoints" else max(curves[name]) + 1  # below its curve, where no other one crosses the text
+        f.text(x(17.5), y(at), f"{name}: {max(curves[name]):.0f} MiB", "start", COLOURS[i], 12, bold=True)
     for block in (1, 4, 8, 12, 16):
         f.text(x(block), y(0) + 17, str(block), colour=GREY, size=10)
         f.text(x(33 - block), y(0) + 17, str(block), colour=GREY, size=10)

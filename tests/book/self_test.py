@@ -56,6 +56,10 @@ with tempfile.TemporaryDirectory() as scratch:
     excerpt("code.cpp has no such lines: int a = 4;", *block("int a = 4;"))
     excerpt("a block of code must follow", "text")
     excerpt("gone.cpp does not exist", *block("int a = 1;"), path="gone.cpp")
+    code = (root / "code.cpp").read_text().split("\n")
+    place = check.place_of(["int a = 1;", "// …", "int c = 3;"], code)
+    if place != 2:
+        wrong.append(f"the excerpt begins in line 2, not {place}")
 
     script("build/bin/program", 'echo "one $1"', "echo two", "echo three")
     experiment("", "build/bin/program 1", "one 1", "two", "three")

@@ -27,6 +27,18 @@ TEST(Sequential, IsTheCompositionOfItsModules) {
   EXPECT_EQ(net.named_parameters()[3].name, "3.bias");
 }
 
+TEST(Sequential, BracesDrawTheWeightsFromLeftToRight) {
+  manual_seed(1);
+  nn::Linear first(2, 3), second(3, 2);
+  manual_seed(1);
+  nn::Sequential net{nn::Linear(2, 3), nn::ReLU(), nn::Linear(3, 2)};
+  EXPECT_TRUE(equal(net.parameters()[0], first.weight));
+  EXPECT_TRUE(equal(net.parameters()[2], second.weight));
+  manual_seed(1);
+  nn::ModuleList list{nn::Linear(2, 3), nn::Linear(3, 2)};
+  EXPECT_TRUE(equal(list.parameters()[2], second.weight));
+}
+
 TEST(Sequential, EmptyIsTheIdentity) {
   nn::Sequential net;
   Tensor x = randn({3});

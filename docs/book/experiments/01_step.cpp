@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   rd::manual_seed(1);
   Tensor x = rd::rand({1000, 2}) * 2.0 - 1.0;
   Tensor y = lt(sum(square(x), {1}), 0.6).to(rd::i64);
-  nn::Sequential net(nn::Linear(2, 32), nn::ReLU(), nn::Linear(32, 2));
+  nn::Sequential net{nn::Linear(2, 32), nn::ReLU(), nn::Linear(32, 2)};
   rd::optim::Adam adam(net.parameters(), {.lr = 0.01});
 
   rd::train::Profiler profiler({.record_shapes = true});
