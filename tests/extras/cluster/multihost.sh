@@ -26,14 +26,15 @@ left_behind() {
   ls -d /tmp/ompi.host[0-9]* /tmp/ompi.head* /dev/shm/*host[1-4]* /dev/shm/rsh 2>/dev/null
 }
 before=$(left_behind)
-# gone CASE: waits, because the kernel ends processes with a delay.
+# gone CASE: waits, because the kernel ends processes with a delay. It looks three times: while a process becomes another
+# program, its environment cannot be read.
 gone() {
-  local try
-  for ((try = 0; try < 100; ++try)); do
-    marked >/dev/null || break
+  local try none=0
+  for ((try = 0; try < 200 && none < 3; ++try)); do
+    if marked >/dev/null; then none=0; else ((++none)); fi
     sleep 0.05
   done
-  ! marked >/dev/null || fail "$1: something still runs: $(ps -o pid=,etime=,args= -p "$(marked | grep -oE '[0-9]+' | paste -sd,)")"
+  [ $none -eq 3 ] || fail "$1: something still runs: $(marked | tr -dc '0-9\n' | xargs -n 1 ps -o pid=,etime=,args= -p)"
   [ "$(left_behind)" = "$before" ] || fail "$1: left behind: $(left_behind)"
 }
 # hosts SECONDS ARGUMENT…: runs in the foreground, with its output in the log.
