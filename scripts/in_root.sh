@@ -53,8 +53,9 @@ else
   [ $suite != noble ] || components=main,universe
   debootstrap --variant=minbase --components=$components "$suite" "$root" ${mirror:+"$mirror"} ||
     fail "debootstrap could not make $suite from ${mirror:-its own mirror}"
-  # The settings with which this machine reaches its mirror: names, certificates, proxies.
-  cp -L /etc/resolv.conf "$root/etc/"
+  # The settings with which this machine reaches its mirror: names, certificates, proxies. (debootstrap's Debian 12 has no
+  # hosts file, as installed systems do: each look-up of localhost would take seconds.)
+  cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
   if [ -d /etc/ssl/certs ]; then mkdir -p "$root/etc/ssl" && { cp -rL /etc/ssl/certs "$root/etc/ssl/" || true; }; fi
   apt-config dump | grep '^Acquire::' >"$root/etc/apt/apt.conf.d/00host" || true
   if [ -d /etc/apt/auth.conf.d ]; then cp -r /etc/apt/auth.conf.d "$root/etc/apt/"; fi
