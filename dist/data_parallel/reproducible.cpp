@@ -233,7 +233,7 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
   const Generator::State random = default_generator().state();
   const std::uint64_t first = static_cast<std::uint64_t>(comm_->rank() * count);
   // Each shard has a replica of the model, but all shards share a tensor that `visit` does not
-  // show. So one thread computes until a backward has checked that there is no such tensor.
+  // show. So one thread computes until a backward has checked that `visit` shows all tensors.
   const int threads = is_checked_ ? team_->size() : 1;
   team_->run([&](int thread) {
     for (std::int64_t i = thread; thread < threads && i < count; i += threads) {
