@@ -64,6 +64,11 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
                       ": the mask is of ", mask.dtype(), ", neither boolean nor ", q.dtype());
 }
 
+AttentionOptions cast_mask(const Casts& cast, AttentionOptions options) {
+  options.attn_mask = cast(options.attn_mask);
+  return options;
+}
+
 void check_mask(const Tensor& mask, const Dims& scored) {
   require<ShapeError>(broadcasts_to(mask.shape(), scored), name, ": a mask of ", mask.shape(),
                       " for scores of ", scored);
@@ -235,11 +240,8 @@ Tensor by_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const AttentionOptions& options) {
   const OpRange op("scaled_dot_product_attention");
-  if (const Casts cast{AutocastOp::scaled_dot_product_attention, q}) {
-    AttentionOptions lower = options;
-    lower.attn_mask = cast(options.attn_mask);
-    return attention_with_weights(cast(q), cast(k), cast(v), lower);
-  }
+  if (const Casts cast{AutocastOp::scaled_dot_product_attention, q})
+    return attention_with_weights(cast(q), cast(k), cast(v), cast_mask(cast, options));
   check(q, k, v, options);
   // All queries that share a head of k and v are rows of one matrix, so k and v are not repeated.
   const std::int64_t group = options.enable_gqa ? q.size(-3) / k.size(-3) : 1;
@@ -280,11 +282,8 @@ Tensor detail::flex_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                               const std::function<void(const ScoreTile&)>& score_mod,
                               const AttentionOptions& options) {
   const OpRange op("flex_attention");
-  if (const Casts cast{AutocastOp::scaled_dot_product_attention, q}) {
-    AttentionOptions lower = options;
-    lower.attn_mask = cast(options.attn_mask);
-    return flex_attention(cast(q), cast(k), cast(v), score_mod, lower);
-  }
+  if (const Casts cast{AutocastOp::scaled_dot_product_attention, q})
+    return flex_attention(cast(q), cast(k), cast(v), score_mod, cast_mask(cast, options));
   check(q, k, v, options);
   require<DTypeError>(backend(q).has_attention(q), "flex_attention: ", q.device(),
                       " has no kernel for ", q.dtype());
@@ -298,11 +297,8 @@ Tensor detail::flex_attention(const Tensor& q, const Tensor& k, const Tensor& v,
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
   const OpRange op(name);
-  if (const Casts cast{AutocastOp::scaled_dot_product_attention, q}) {
-    AttentionOptions lower = options;
-    lower.attn_mask = cast(options.attn_mask);
-    return scaled_dot_product_attention(cast(q), cast(k), cast(v), lower);
-  }
+  if (const Casts cast{AutocastOp::scaled_dot_product_attention, q})
+    return scaled_dot_product_attention(cast(q), cast(k), cast(v), cast_mask(cast, options));
   check(q, k, v, options);
   return has_kernel(q, k, v, options) ? by_kernel(q, k, v, options, nullptr)
                                       : attention_with_weights(q, k, v, options).output;

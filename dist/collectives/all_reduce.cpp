@@ -27,6 +27,7 @@ namespace {
 constexpr std::array names = {"auto",         "shared",  "direct",   "tree",
                               "doubling",     "halving", "pairwise", "ring",
                               "hierarchical", "nccl",    "mpi",      "mpi_blocking"};
+static_assert(names.size() == static_cast<std::size_t>(AllReduce::mpi_blocking) + 1);
 
 /// Whether the algorithm adds all ranks' values at once (bf16 and f16 in f32) and sends no partial
 /// sums.
@@ -168,9 +169,13 @@ std::unique_ptr<Operation> HostCollectives::all_reduce_by(AllReduce algorithm, C
               t.native_all_reduce(data, count, dtype, c.op, algorithm == AllReduce::mpi_blocking))
         return native;
       [[fallthrough]];
-    default:
-      return ring_all_reduce(t, scratch, data, count, dtype, c.op, ring);
+    case AllReduce::automatic:
+    case AllReduce::shared:
+    case AllReduce::nccl:
+    case AllReduce::ring:
+      break;
   }
+  return ring_all_reduce(t, scratch, data, count, dtype, c.op, ring);
 }
 
 }  // namespace rondo::dist

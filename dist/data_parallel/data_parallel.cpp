@@ -36,9 +36,9 @@ std::vector<Device> gpus(const std::vector<int>& ids) {
 
 /// Copies one tensor after another; each copy is an op on the tape. Tensors already on `device` are
 /// copied, too, since each replica has its own.
-Members copied(const Members& members, Device device) {
+ModuleTensors copied(const ModuleTensors& members, Device device) {
   auto copy = [&](const Tensor& x) { return x.device() == device ? x.clone() : x.to(device); };
-  Members replica;
+  ModuleTensors replica;
   for (const Tensor& x : members.parameters) replica.parameters.push_back(copy(x));
   NoGradGuard no_grad;
   for (const Tensor& x : members.buffers) replica.buffers.push_back(copy(x));
@@ -98,12 +98,13 @@ struct BroadcastBackward final : Node {
 };
 
 /// Replicas on all GPUs except the first.
-std::vector<Members> broadcast(const Members& members, const std::shared_ptr<NcclPeers>& peers) {
+std::vector<ModuleTensors> broadcast(const ModuleTensors& members,
+                                     const std::shared_ptr<NcclPeers>& peers) {
   Tensors all;
   for (const Tensors& some : {members.parameters, members.buffers}) {
     for (const Tensor& x : some) all.push_back(dense(x, x.suggested_format()));
   }
-  std::vector<Members> replicas;
+  std::vector<ModuleTensors> replicas;
   Tensors outputs;
   for (const Tensors& copy : peers->broadcast(all) | std::views::drop(1)) {
     const auto middle = copy.begin() + std::ssize(members.parameters);
@@ -132,7 +133,9 @@ std::shared_ptr<NcclPeers> joined(const std::vector<Device>& devices) {
 
 #else
 
-std::vector<Members> broadcast(const Members&, const std::shared_ptr<NcclPeers>&) { return {}; }
+std::vector<ModuleTensors> broadcast(const ModuleTensors&, const std::shared_ptr<NcclPeers>&) {
+  return {};
+}
 std::shared_ptr<NcclPeers> joined(const std::vector<Device>&) { return nullptr; }
 
 #endif
@@ -189,9 +192,10 @@ std::vector<Tensors> detail::Devices::scatter(const Tensors& inputs) const {
   return parts;
 }
 
-std::vector<Members> detail::Devices::replicate(const Members& members, std::size_t used) const {
+std::vector<ModuleTensors> detail::Devices::replicate(const ModuleTensors& members,
+                                                      std::size_t used) const {
   if (peers_ != nullptr && used == devices_.size()) return broadcast(members, peers_);
-  std::vector<Members> replicas;
+  std::vector<ModuleTensors> replicas;
   for (std::size_t i = 1; i < used; ++i) replicas.push_back(copied(members, devices_[i]));
   return replicas;
 }

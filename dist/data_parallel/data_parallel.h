@@ -55,7 +55,7 @@ class Devices {
   std::vector<Tensors> scatter(const Tensors& inputs) const;
   /// Copies of the members for the devices from the second on; `used`: the number of all devices
   /// that have a part.
-  std::vector<Members> replicate(const Members& members, std::size_t used) const;
+  std::vector<ModuleTensors> replicate(const ModuleTensors& members, std::size_t used) const;
   /// The outputs of all devices, concatenated on the output device.
   Tensors gather(std::vector<Tensors> outputs) const;
 
@@ -91,8 +91,8 @@ class DataParallel<M, Result(Args...)> final : public nn::ModuleOf<Result(Args..
     std::tuple<std::decay_t<Args>...> part(args...);
     const std::vector<Tensors> inputs = devices_.scatter(tensors_of(part));
     devices_.check(module_);
-    const Members members = members_of(module_);
-    const std::vector<Members> replicas = devices_.replicate(members, inputs.size());
+    const ModuleTensors members = members_of(module_);
+    const std::vector<ModuleTensors> replicas = devices_.replicate(members, inputs.size());
     std::optional<Result> result;
     std::vector<Tensors> outputs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-// FNV-1a (Fowler, Noll, Vo), 64 bits: distinguishes texts that were not made to collide.
+// FNV-1a (Fowler, Noll, Vo), a hash of 64 bits. It does not resist texts that are made to collide.
 
 #include <cstdint>
 #include <string_view>

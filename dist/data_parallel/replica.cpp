@@ -7,7 +7,7 @@ namespace {
 
 class Substitute final : public nn::Visitor {
  public:
-  Substitute(const Members& originals, const Members& replicas) {
+  Substitute(const ModuleTensors& originals, const ModuleTensors& replicas) {
     auto add = [&](const Tensors& from, const Tensors& to) {
       for (std::size_t i = 0; i < from.size(); ++i) replica_[from[i].impl_ptr().get()] = to[i];
     };
@@ -36,15 +36,15 @@ class Substitute final : public nn::Visitor {
 
 }  // namespace
 
-Members members_of(nn::Module& module) {
-  Members members;
+ModuleTensors members_of(nn::Module& module) {
+  ModuleTensors members;
   members.parameters = module.parameters();
   for (const auto& [name, buffer] : module.named_buffers()) members.buffers.push_back(buffer);
   return members;
 }
 
-void replace_members(const nn::Module& module, nn::Module& replica, const Members& members,
-                     const Members& replicas) {
+void replace_members(const nn::Module& module, nn::Module& replica, const ModuleTensors& members,
+                     const ModuleTensors& replicas) {
   nn::detail::separate(module, replica);
   Substitute substitute(members, replicas);
   replica.self().visit(substitute);

@@ -7,19 +7,19 @@
 namespace rondo::dist {
 
 /// The parameters and buffers of a module, each once.
-struct Members {
+struct ModuleTensors {
   Tensors parameters, buffers;
 };
-Members members_of(nn::Module& module);
+ModuleTensors members_of(nn::Module& module);
 
 /// Gives `replica`, a copy of `module` that shares its tensors, replicas.parameters[i] instead of
 /// members.parameters[i], and likewise for buffers. Shared tensors stay shared. `members` must be
 /// members_of(module).
-void replace_members(const nn::Module& module, nn::Module& replica, const Members& members,
-                     const Members& replicas);
+void replace_members(const nn::Module& module, nn::Module& replica, const ModuleTensors& members,
+                     const ModuleTensors& replicas);
 /// A copy of `module` with these members.
 template <class M>
-M replica_of(const M& module, const Members& members, const Members& replicas) {
+M replica_of(const M& module, const ModuleTensors& members, const ModuleTensors& replicas) {
   M replica = module;
   replace_members(module, replica, members, replicas);
   return replica;

@@ -232,8 +232,8 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
   }
   const Generator::State random = default_generator().state();
   const std::uint64_t first = static_cast<std::uint64_t>(comm_->rank() * count);
-  // A tensor that visit does not show has no replicas. Until a backward has found no such tensor,
-  // only one thread computes.
+  // Each shard has a replica of the model, but all shards share a tensor that `visit` does not
+  // show. So one thread computes until a backward has checked that `visit` shows all tensors.
   const int threads = is_checked_ ? team_->size() : 1;
   team_->run([&](int thread) {
     for (std::int64_t i = thread; thread < threads && i < count; i += threads) {
@@ -261,8 +261,8 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
 }
 
 // The tree of Note [Shards]: first within the rank, then over the ranks. The result must not depend
-// on where one becomes the other. Therefore 16-bit floats are summed in f32 from the first addition
-// on, as they are between ranks (dist/collectives/sums.h).
+// on how many levels of the tree are within a rank. Therefore 16-bit floats are summed in f32
+// within the rank, too, as they are between ranks (dist/collectives/sums.h).
 void ReproducibleDataParallel::add_up(const ShardSums& sums) {
   Tensors of_shard = sums.of_shard;
   if (Sums::are_wide(sums.dtype, ReduceOp::sum)) {

@@ -82,7 +82,8 @@ class ReproducibleDataParallel {
   };
   /// One of this rank's shards.
   struct Shard {
-    Members members;  // parameters share the model's memory; gradients and buffers have their own
+    ModuleTensors
+        members;      // parameters share the model's memory; gradients and buffers have their own
     Tensors slots;    // the parameters' gradients in the sums
     Tensors buffers;  // floating-point buffers in the sums; undefined for other buffers
   };
@@ -97,7 +98,7 @@ class ReproducibleDataParallel {
   std::shared_ptr<Communicator> comm_;
   ReproducibleOptions options_;
   KnownParameters known_;
-  Members members_;                 // of the model
+  ModuleTensors members_;           // of the model
   std::vector<std::string> names_;  // of its parameters
   std::vector<ShardSums> sums_;
   ShardSums loss_sums_;

@@ -68,7 +68,7 @@ struct Rank {
 };
 
 /// Messages between two ranks.
-struct Link {
+struct PairSpeed {
   int a = 0, b = 1;
   double latency_us = 0;  // half a round trip of 8 bytes
   double gb_s = 0;        // of 4 MiB, one way
@@ -84,7 +84,7 @@ struct Facts {
   std::vector<Rank> ranks;  // by number
   std::string backend;
   std::string init_error;  // why dist::init failed; the facts are then those of one process
-  std::vector<Link> links;
+  std::vector<PairSpeed> links;
   std::vector<AllReduceTime> all_reduces;
 };
 

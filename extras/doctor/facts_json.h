@@ -16,7 +16,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rank, rank, rondo, onednn, host, boot_id, ker
                                    memory, gpus, mpi, thread_level, cuda_aware, infiniband, max_tag,
                                    launcher, launcher_size, environment_error, shares_memory,
                                    reads_peers, side_links, side_links_wanted, gflops, copy_gb_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Link, a, b, latency_us, gb_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairSpeed, a, b, latency_us, gb_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AllReduceTime, bytes, algorithm, us)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Facts, ranks, backend, init_error, links, all_reduces)
 

@@ -81,17 +81,17 @@ void measure_compute(Rank& rank, dist::Communicator& comm, double seconds) {
   omp_set_num_threads(threads);
 }
 
-std::vector<Link> measure_links(dist::Communicator& comm, double seconds) {
+std::vector<PairSpeed> measure_links(dist::Communicator& comm, double seconds) {
   const int n = comm.world_size(), me = comm.rank();
   if (n == 1) return {};
   constexpr std::int64_t large_bytes = 4 << 20;
   const Tensor small = zeros({1}, {.dtype = i64}), large = zeros({large_bytes / 8}, {.dtype = i64});
   const double each = seconds / (n * (n - 1.0) / 2) / 2;
-  std::vector<Link> links;
+  std::vector<PairSpeed> links;
   for (int a = 0; a < n; ++a) {
     for (int b = a + 1; b < n; ++b) {
       comm.barrier();  // one pair at a time
-      Link link{a, b};
+      PairSpeed link{a, b};
       if (me == a || me == b) {
         const int peer = me == a ? b : a;
         link.latency_us = half_round_trip(comm, small, peer, me == a, each) * 1e6;

@@ -15,7 +15,7 @@ namespace rondo::doctor {
 /// reveals ranks that share a core. Collective.
 void measure_compute(Rank& rank, dist::Communicator& comm, double seconds);
 /// Measures all pairs of ranks, one after another. Equal on all ranks. Collective.
-std::vector<Link> measure_links(dist::Communicator& comm, double seconds);
+std::vector<PairSpeed> measure_links(dist::Communicator& comm, double seconds);
 /// Measures 4 bytes, 64 KiB and 16 MiB, back to back. If the ranks do not share memory, the
 /// algorithm is the one that the tuner (dist/collectives/tuner.h) finds fastest now; the tuner's
 /// saved results are neither read nor changed. Collective.

@@ -52,25 +52,25 @@ constexpr Kind between{
 double rounded(double value) { return std::round(value * 100) / 100; }
 
 /// "ranks 1 and 2 (b, c)".
-std::string pair_of(const Link& link, const Facts& facts) {
+std::string pair_of(const PairSpeed& link, const Facts& facts) {
   const Rank& a = facts.ranks[static_cast<std::size_t>(link.a)];
   const Rank& b = facts.ranks[static_cast<std::size_t>(link.b)];
   return concat("ranks ", link.a, " and ", link.b, " (", a.host,
                 a.host == b.host ? "" : ", " + b.host, ")");
 }
 
-double median_of(const std::vector<const Link*>& links, double Link::*value) {
+double median_of(const std::vector<const PairSpeed*>& links, double PairSpeed::*value) {
   std::vector<double> values;
-  for (const Link* link : links) values.push_back(link->*value);
+  for (const PairSpeed* link : links) values.push_back(link->*value);
   return median(std::move(values));
 }
 
 /// Reports at most one finding: the slowest link if it is far slower than the others; otherwise the
 /// slowest link represents all.
 void check_rate(std::vector<Finding>& all, const Facts& facts, const Kind& kind,
-                const std::vector<const Link*>& links) {
-  const double middle = median_of(links, &Link::gb_s);
-  const Link& worst = **std::ranges::min_element(links, {}, &Link::gb_s);
+                const std::vector<const PairSpeed*>& links) {
+  const double middle = median_of(links, &PairSpeed::gb_s);
+  const PairSpeed& worst = **std::ranges::min_element(links, {}, &PairSpeed::gb_s);
   const std::string what =
       concat("messages between ", pair_of(worst, facts), " carry ", rounded(worst.gb_s), " GB/s");
   if (worst.gb_s < far_slower * middle)
@@ -82,9 +82,9 @@ void check_rate(std::vector<Finding>& all, const Facts& facts, const Kind& kind,
 }
 
 void check_latency(std::vector<Finding>& all, const Facts& facts, const Kind& kind,
-                   const std::vector<const Link*>& links) {
-  const double middle = median_of(links, &Link::latency_us);
-  const Link& worst = **std::ranges::max_element(links, {}, &Link::latency_us);
+                   const std::vector<const PairSpeed*>& links) {
+  const double middle = median_of(links, &PairSpeed::latency_us);
+  const PairSpeed& worst = **std::ranges::max_element(links, {}, &PairSpeed::latency_us);
   const std::string what = concat("a message between ", pair_of(worst, facts), " takes ",
                                   rounded(worst.latency_us), " us");
   if (worst.latency_us > far_later * middle && worst.latency_us > kind.notable_us)
@@ -99,8 +99,8 @@ void check_latency(std::vector<Finding>& all, const Facts& facts, const Kind& ki
 
 void check_links(std::vector<Finding>& all, const Facts& facts) {
   for (const Kind* kind : {&inside, &between}) {
-    std::vector<const Link*> links;
-    for (const Link& link : facts.links) {
+    std::vector<const PairSpeed*> links;
+    for (const PairSpeed& link : facts.links) {
       const Rank& a = facts.ranks[static_cast<std::size_t>(link.a)];
       const Rank& b = facts.ranks[static_cast<std::size_t>(link.b)];
       // Containers of one machine communicate over a network inside it; check_memory gives the

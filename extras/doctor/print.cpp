@@ -114,10 +114,10 @@ std::string compute_text(const Rank& r) {
 }
 
 // For up to 8 ranks: above the diagonal, one number for each pair.
-void matrix(std::string& out, const Facts& facts, const char* title, double Link::*value) {
+void matrix(std::string& out, const Facts& facts, const char* title, double PairSpeed::*value) {
   const std::size_t n = facts.ranks.size();
   std::map<std::pair<int, int>, double> cells;
-  for (const Link& link : facts.links) cells[{link.a, link.b}] = link.*value;
+  for (const PairSpeed& link : facts.links) cells[{link.a, link.b}] = link.*value;
   out += fmt::format("  {}\n  {:>8}", title, "");
   for (std::size_t b = 1; b < n; ++b) out += fmt::format("{:>10}", fmt::format("rank {}", b));
   for (int a = 0; a + 1 < static_cast<int>(n); ++a) {
@@ -128,11 +128,11 @@ void matrix(std::string& out, const Facts& facts, const char* title, double Link
   out += '\n';
 }
 
-void summary(std::string& out, const Facts& facts, const char* title, double Link::*value,
+void summary(std::string& out, const Facts& facts, const char* title, double PairSpeed::*value,
              bool more_is_better) {
-  std::vector<Link> links = facts.links;
+  std::vector<PairSpeed> links = facts.links;
   std::ranges::sort(links, {}, value);
-  const Link& worst = more_is_better ? links.front() : links.back();
+  const PairSpeed& worst = more_is_better ? links.front() : links.back();
   out += fmt::format("  {}: min {:.2f}, median {:.2f}, max {:.2f}; slowest: ranks {} and {}\n",
                      title, links.front().*value, links[links.size() / 2].*value,
                      links.back().*value, worst.a, worst.b);
@@ -175,11 +175,11 @@ std::string describe_measurements(const Facts& facts) {
   if (facts.links.empty()) return out;
   if (facts.ranks.size() <= 8) {
     matrix(out, facts, "latency of a message, us (half a round trip of 8 bytes)",
-           &Link::latency_us);
-    matrix(out, facts, "bandwidth of messages, GB/s (4 MiB)", &Link::gb_s);
+           &PairSpeed::latency_us);
+    matrix(out, facts, "bandwidth of messages, GB/s (4 MiB)", &PairSpeed::gb_s);
   } else {
-    summary(out, facts, "latency of a message, us", &Link::latency_us, false);
-    summary(out, facts, "bandwidth of messages, GB/s", &Link::gb_s, true);
+    summary(out, facts, "latency of a message, us", &PairSpeed::latency_us, false);
+    summary(out, facts, "bandwidth of messages, GB/s", &PairSpeed::gb_s, true);
   }
   for (const AllReduceTime& time : facts.all_reduces) {
     out += fmt::format("  all-reduce of {:<9}{:>12.1f} us ({})\n", bytes_text(time.bytes), time.us,

@@ -14,8 +14,8 @@ namespace rondo {
 /// Agrees with PyTorch's function of the same name.
 Tensor fake_quantize_per_tensor_affine(const Tensor& x, double scale, std::int64_t zero_point,
                                        std::int64_t quant_min, std::int64_t quant_max);
-/// Like the above without zero points, and with a scale (C, f32) for each slice along dimension 0.
-/// The scales get no gradient.
+/// The same function with zero_point = 0, and with a scale of its own for each slice along
+/// dimension 0: `scale` is (C), f32. The scales get no gradient.
 Tensor fake_quantize_per_channel_symmetric(const Tensor& x, const Tensor& scale,
                                            std::int64_t quant_min, std::int64_t quant_max);
 

@@ -10,8 +10,8 @@ namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
 #if __has_builtin(__builtin_shufflevector)
-/// Takes rows a and b, `step` apart in a square. Swaps the `step`-column squares to the right in a
-/// and to the left in b.
+/// One step of the transposition. The rows a and b are `step` apart. Cuts both into groups of
+/// `step` columns, and swaps each odd group of a with the even group of b to its left.
 template <int step, int... column>
 inline void exchange(Vec& a, Vec& b, std::integer_sequence<int, column...>) {
   const Vec upper =
