@@ -23,8 +23,8 @@ namespace {
 std::size_t memory_of_gpu = std::size_t{1} << 40;
 thread_local cudaError_t pending = cudaSuccess;
 std::atomic<cudaError_t> sticky = cudaSuccess;
-std::optional<int> allocations_left;  // before all others fail
-std::map<void*, std::size_t> allocations;
+std::optional<int> allocations_left;                       // before all others fail
+std::map<void*, std::pair<std::size_t, int>> allocations;  // bytes, device
 std::map<const char*, std::size_t> pinned;
 std::set<std::pair<int, int>> peers;  // (a, b): GPU a reaches the memory of GPU b
 std::size_t allocated = 0;
@@ -61,18 +61,18 @@ cudaError_t host_malloc(void** data, std::size_t bytes) {
   Lock lock(streams_mutex());
   if (is_out_of_memory() || allocated + bytes > memory_of_gpu) return cudaErrorMemoryAllocation;
   *data = allocate_device_memory(bytes);
-  allocations[*data] = bytes;
+  allocations[*data] = {bytes, current_device()};
   allocated += bytes;
   return cudaSuccess;
 }
-/// Waits for the GPUs, as cudaFree does.
+/// Waits for the memory's GPU, as cudaFree does.
 cudaError_t host_free(void* data) {
   Lock lock(streams_mutex());
-  for (int device = 0; device < host_gpus; ++device)
-    run_until(default_of(device), default_of(device).submitted, lock);
+  const auto [bytes, device] = allocations[data];
+  run_until(default_of(device), default_of(device).submitted, lock);
   for (HostStream* stream : std::vector(created_streams()))
-    run_until(*stream, stream->submitted, lock);
-  allocated -= allocations[data];
+    if (stream->device == device) run_until(*stream, stream->submitted, lock);
+  allocated -= bytes;
   allocations.erase(data);
   free_device_memory(data);
   return cudaSuccess;
