@@ -75,24 +75,19 @@ Tensor AdamBase::make_state(std::size_t group, std::size_t index, std::size_t en
   return entry == kStep ? step_of(group, index) : Optimizer::make_state(group, index, entry);
 }
 
-void AdamBase::begin_group(std::size_t group, const Tensors& grads, const Tensor& found_inf) {
+/// Adds `steps` to the counts of the parameters that have gradients; 0 if found_inf.
+void AdamBase::count(std::size_t group, const std::vector<Update>& updates, const Tensor& found_inf,
+                     double steps) {
   const NoGradGuard no_grad;
   const Tensor one = found_inf.defined() ? (1.0 - found_inf).to(f64) : Tensor();
-  auto count_up = [&](const Tensor& t) {
+  auto add = [&](const Tensor& t) {
     if (one.defined())
-      t.add_(one);
+      t.add_(one, steps);
     else
-      backend(t).unary(UnaryOp::add_scalar, t, t, {.alpha = 1.0});
+      backend(t).unary(UnaryOp::add_scalar, t, t, {.alpha = steps});
   };
-  if (grads.empty()) return;
-  step_of(group, 0);
-  if (std::all_of(grads.begin(), grads.end(), [](const Tensor& g) { return g.defined(); })) {
-    count_up(steps_[group]);
-    return;
-  }
-  for (std::size_t i = 0; i < grads.size(); ++i) {
-    if (grads[i].defined()) count_up(step_of(group, i));
-  }
+  if (updates.size() == params(group).size()) return add(steps_[group]);
+  for (const Update& u : updates) add(step_of(group, u.index));
 }
 
 void AdamBase::update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) {
@@ -107,14 +102,21 @@ void AdamBase::update(std::size_t group, std::vector<Update>& updates, const Ten
     all.push_back({u.p, u.g, u.state[kM], u.state[kV], o.amsgrad ? u.state[kMaxV] : Tensor(),
                    u.state[kStep]});
   }
-  backend(updates[0].p)
-      .adam_steps(all, rates(group),
-                  {.beta2 = o.betas[1],
-                   .eps = o.eps,
-                   .weight_decay = o.weight_decay,
-                   .decoupled = decoupled_,
-                   .maximize = o.maximize},
-                  found_inf);
+  const Tensor current_rates = rates(group);
+  count(group, updates, found_inf, 1);
+  try {
+    backend(updates[0].p)
+        .adam_steps(all, current_rates,
+                    {.beta2 = o.betas[1],
+                     .eps = o.eps,
+                     .weight_decay = o.weight_decay,
+                     .decoupled = decoupled_,
+                     .maximize = o.maximize},
+                    found_inf);
+  } catch (const Error&) {  // such as a GPU without memory: the step may be repeated
+    count(group, updates, found_inf, -1);
+    throw;
+  }
 }
 
 std::map<std::string, double> AdamBase::options(std::size_t group) const {

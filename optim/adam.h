@@ -43,13 +43,14 @@ class AdamBase : public Optimizer {
  private:
   enum Entry : std::size_t { kStep, kM, kV, kMaxV };
 
-  void begin_group(std::size_t group, const Tensors& grads, const Tensor& found_inf) override;
   void update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) override;
   Tensor make_state(std::size_t group, std::size_t index, std::size_t entry) override;
   void forget() override { steps_.assign(steps_.size(), Tensor()); }
   std::map<std::string, double> options(std::size_t group) const override;
   void set_options(std::size_t group, const std::map<std::string, double>& values) override;
   Tensor step_of(std::size_t group, std::size_t index);
+  void count(std::size_t group, const std::vector<Update>& updates, const Tensor& found_inf,
+             double steps);
 
   bool decoupled_;
   std::vector<AdamOptions> options_;

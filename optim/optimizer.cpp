@@ -119,7 +119,6 @@ void Optimizer::step(const Tensor& found_inf) {
         if (s.defined() && entries_[k].kind == StateEntry::like_parameter) s = beside(p, s);
       }
     }
-    begin_group(g, grads, found_inf);
     std::vector<Update> updates;
     for (std::size_t i = 0; i < grads.size(); ++i) {
       if (grads[i].defined()) updates.push_back({i, group.params[i], grads[i], group.state[i]});

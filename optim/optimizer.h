@@ -127,10 +127,6 @@ class Optimizer {
   /// One parameter's tensors, in the order of the entries; undefined until first used.
   using ParamState = std::vector<Tensor>;
 
-  /// Called before the updates of a group, with its gradients (undefined for parameters without
-  /// one).
-  virtual void begin_group(std::size_t /*group*/, const Tensors& /*grads*/,
-                           const Tensor& /*found_inf*/) {}
   /// A parameter with its gradient, which has p's layout and dtype. State from earlier steps has
   /// p's device and layout, except scalars.
   struct Update {

@@ -53,16 +53,22 @@ void SGD::update(std::size_t group, std::vector<Update>& updates, const Tensor& 
                    .first_step = false};
   std::vector<SgdTensors> first, later;  // `first` writes the momentum buffer; `later` also reads
                                          // it
+  Tensors buffers;
   for (Update& u : updates) {
     bool is_first = o.momentum != 0 && !u.state[0].defined();
-    if (is_first) u.state[0] = from_zeros ? zeros_like(u.p) : Tensor::empty_like(u.p);
+    Tensor& buffer = buffers.emplace_back(o.momentum != 0 ? u.state[0] : Tensor());
+    if (is_first) buffer = from_zeros ? zeros_like(u.p) : Tensor::empty_like(u.p);
     is_first = is_first && !from_zeros;
-    (is_first ? first : later).push_back({u.p, u.g, o.momentum != 0 ? u.state[0] : Tensor()});
+    (is_first ? first : later).push_back({u.p, u.g, buffer});
   }
+  const Tensor current_rates = rates(group);
   Backend& device = backend(updates[0].p);
-  if (!later.empty()) device.sgd_steps(later, rates(group), params, found_inf);
+  if (!later.empty()) device.sgd_steps(later, current_rates, params, found_inf);
   params.first_step = true;
-  if (!first.empty()) device.sgd_steps(first, rates(group), params, found_inf);
+  if (!first.empty()) device.sgd_steps(first, current_rates, params, found_inf);
+  // A step that finds no memory for one of the buffers keeps none of them.
+  if (o.momentum != 0)
+    for (std::size_t i = 0; i < updates.size(); ++i) updates[i].state[0] = buffers[i];
 }
 
 std::map<std::string, double> SGD::options(std::size_t group) const {

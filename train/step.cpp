@@ -129,7 +129,13 @@ void TrainStep::capture(const data::Batch& batch) {
   const GradModeGuard grad(true);
   sync_->begin_capture();
   const data::Batch held{input_, target_};
-  graph_->capture([&] { graph_loss_ = run(std::span(&held, 1), {}); });
+  try {
+    graph_->capture([&] { graph_loss_ = run(std::span(&held, 1), {}); });
+  } catch (...) {  // the next step captures again
+    graph_.reset();
+    sync_->end_capture();
+    throw;
+  }
   sync_->end_capture();
 }
 

@@ -249,10 +249,7 @@ inline constexpr std::int64_t most_blocks = 0x7fffffff;
 template <class Body>
 void for_each(int device, std::int64_t n, const Body& body) {
   if (n <= 0) return;
-  if (runs_loops())
-    return launch_on_host(device, [=] {
-      for (std::int64_t i = 0; i < n; ++i) body(i);
-    });
+  if (runs_loops()) return launch_on_host(device, [=] { in_host_order(n, body); });
 #if defined(__CUDACC__)
   DeviceGuard guard(device);
   const std::int64_t blocks = (n + threads_per_block - 1) / threads_per_block;
@@ -269,9 +266,8 @@ void for_rows(int device, std::int64_t rows, [[maybe_unused]] std::int64_t lengt
               const Body& body) {
   if (rows <= 0) return;
   if (runs_loops())
-    return launch_on_host(device, [=] {
-      for (std::int64_t row = 0; row < rows; ++row) body(LoneThread{}, row);
-    });
+    return launch_on_host(
+        device, [=] { in_host_order(rows, [&](std::int64_t row) { body(LoneThread{}, row); }); });
 #if defined(__CUDACC__)
   DeviceGuard guard(device);
   constexpr std::int64_t warps = threads_per_block / 32;
@@ -294,9 +290,8 @@ template <class Body>
 void for_blocks(int device, std::int64_t blocks, const Body& body) {
   if (blocks <= 0) return;
   if (runs_loops())
-    return launch_on_host(device, [=] {
-      for (std::int64_t i = 0; i < blocks; ++i) body(LoneThread{}, i);
-    });
+    return launch_on_host(
+        device, [=] { in_host_order(blocks, [&](std::int64_t i) { body(LoneThread{}, i); }); });
 #if defined(__CUDACC__)
   DeviceGuard guard(device);
   const auto grid =

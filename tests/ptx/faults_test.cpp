@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <type_traits>
 
 #include "ptx/launch.h"
 #include "support/simulated_gpu.h"
+#include "tensor/cuda/stream.h"
 
 namespace rondo::test {
 namespace {
@@ -16,60 +18,68 @@ namespace {
 class Faults : public ::testing::Test {
  protected:
   Faults() { std::iota(x, x + 256, 0.0f); }
+  /// Launches a kernel and waits for it.
+  template <class... Args>
+  static void run(void (*launch)(Args...), std::type_identity_t<Args>... args) {
+    launch(args...);
+    cuda::synchronize(0);
+  }
   SimulatedGpus gpus;
   alignas(16) float x[256];
 };
 
 TEST_F(Faults, AKernelWithoutFaultsRuns) {
-  launch_sum(x, 10);
+  run(launch_sum, x, 10);
   EXPECT_EQ(x[0], 45);
-  launch(2, 3, 256, 1024);
+  run(launch, 2, 3, 256, 1024);
 }
 
 TEST_F(Faults, MisalignedVectorsAreFound) {
-  EXPECT_DEATH(launch_misaligned(x),
+  EXPECT_DEATH(run(launch_misaligned, x),
                "misaligned access: 16 bytes at an address 4 after a multiple of that: thread 0 of "
                "block 0 of .*misaligned\\(float\\*\\)");
 }
 
 TEST_F(Faults, BarriersThatNotAllThreadsReachAreFound) {
-  EXPECT_DEATH(launch_divergent_barrier(x),
+  EXPECT_DEATH(run(launch_divergent_barrier, x),
                "threads of a block wait at different barriers: thread .*divergent_barrier");
-  EXPECT_DEATH(launch_early_end(x),
+  EXPECT_DEATH(run(launch_early_end, x),
                "a barrier waits for a thread that has ended: thread 8 of block 0 of .*early_end");
 }
 
 TEST_F(Faults, ShufflesFromLanesThatAreGoneAreFound) {
-  EXPECT_DEATH(launch_lost_lane(x), "waits for lane 3, which has ended .*: thread .*lost_lane");
-  EXPECT_DEATH(launch_wrong_mask(x), "a lane is not in the mask of its own shuffle.*wrong_mask");
+  EXPECT_DEATH(run(launch_lost_lane, x),
+               "waits for lane 3, which has ended .*: thread .*lost_lane");
+  EXPECT_DEATH(run(launch_wrong_mask, x),
+               "a lane is not in the mask of its own shuffle.*wrong_mask");
 }
 
 TEST_F(Faults, SharedMemoryHasAnEnd) {
-  EXPECT_DEATH(launch_small_shared(x),
+  EXPECT_DEATH(run(launch_small_shared, x),
                "access outside of shared memory: 4 bytes at 252 of 252: thread 63 of block 0 of "
                ".*small_shared");
 }
 
 TEST_F(Faults, AMissingBarrierGivesWrongNumbers) {
-  launch_without_barrier(x);
+  run(launch_without_barrier, x);
   int wrong = 0;
   for (int i = 0; i < 256; ++i) wrong += x[i] != static_cast<float>(255 - i);
   EXPECT_GT(wrong, 0);
 }
 
 TEST_F(Faults, LaunchesThatNoGpuAcceptsAreRefused) {
-  EXPECT_DEATH(launch(1, 1, 257, 2048),
+  EXPECT_DEATH(run(launch, 1, 1, 257, 2048),
                "no GPU launches .*bounded\\(\\): a block of 257 x 1 x 1 threads; at most 256");
-  EXPECT_DEATH(launch(1, 65536, 32, 1024), "a grid of 1 x 65536 x 1 blocks; at most");
-  EXPECT_DEATH(launch(0, 1, 32, 1024), "a grid of 0 x 1 x 1 blocks; at most");
-  EXPECT_DEATH(launch(1, 1, 32, 49153), "49153 bytes of shared memory; at most 49152");
+  EXPECT_DEATH(run(launch, 1, 65536, 32, 1024), "a grid of 1 x 65536 x 1 blocks; at most");
+  EXPECT_DEATH(run(launch, 0, 1, 32, 1024), "a grid of 0 x 1 x 1 blocks; at most");
+  EXPECT_DEATH(run(launch, 1, 1, 32, 49153), "49153 bytes of shared memory; at most 49152");
 }
 
 TEST_F(Faults, LongLoopsOfFewThreadsAreNoted) {
   const std::size_t before = ptx::long_loops().size();
-  launch_lone_loop(x, 4000);
+  run(launch_lone_loop, x, 4000);
   ASSERT_EQ(ptx::long_loops().size(), before);
-  launch_lone_loop(x, 5000);
+  run(launch_lone_loop, x, 5000);
   ASSERT_EQ(ptx::long_loops().size(), before + 1);
   const ptx::LongLoop& noted = ptx::long_loops().back();
   EXPECT_NE(noted.kernel.find("lone_loop"), std::string::npos);

@@ -58,11 +58,9 @@ class Arena {
     const std::size_t taken = (bytes + granule - 1) / granule * granule + granule;
     std::lock_guard lock(mutex_);
     char* data = nullptr;
-    ++running_;
     if (auto found = free_.lower_bound(taken); found != free_.end() && found->first < 2 * taken) {
       data = found->second;
       free_.erase(found);
-      check_behind(data, blocks_[data]);
     } else {
       if (used_ + taken > capacity) std::abort();
       data = begin_ + used_;
@@ -73,10 +71,9 @@ class Arena {
     block.size = bytes;
     block.in_use = true;
     unpoison(data, block.taken);
-    std::memset(data, 0xFF, bytes);
-    std::memset(data + bytes, behind, block.taken - bytes);
+    std::memset(open_view_of(data), 0xFF, bytes);
+    std::memset(open_view_of(data) + bytes, behind, block.taken - bytes);
     poison(data + bytes, block.taken - bytes);
-    --running_;  // what is open now, the next kernel needs: its end will close it
     return data;
   }
   void free(char* data) {
@@ -86,8 +83,14 @@ class Arena {
       std::fprintf(stderr, "a block of %zu bytes of a GPU's memory is freed twice\n", block.size);
       std::abort();
     }
+    check_behind(data, block);
     poison(data, block.taken);
     free_.emplace(block.taken, data);
+  }
+  std::size_t in_use() {
+    std::lock_guard lock(mutex_);
+    return static_cast<std::size_t>(
+        std::ranges::count_if(blocks_, [](const auto& block) { return block.second.in_use; }));
   }
   void begin() { ++running_; }
   /// Work that only asks whether it may begin touches no memory, and costs no system call.
@@ -114,11 +117,9 @@ class Arena {
     bool in_use = false;
   };
 
-  /// Checked when the block is used again, since a check when it is freed would open memory for the
-  /// host.
-  static void check_behind(char* data, const Block& block) {
-    unpoison(data, block.taken);
-    if (std::all_of(data + block.size, data + block.taken,
+  void check_behind(char* data, const Block& block) {
+    const char* view = open_view_of(data);
+    if (std::all_of(view + block.size, view + block.taken,
                     [](char c) { return c == static_cast<char>(behind); }))
       return;
     std::fprintf(stderr, "a kernel wrote behind a block of %zu bytes of a GPU's memory\n",
@@ -127,15 +128,23 @@ class Arena {
   }
 
   Arena() {
-    void* range =
-        mmap(nullptr, capacity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (range == MAP_FAILED) throw std::bad_alloc();
-    begin_ = static_cast<char*>(range);
+    const int file = memfd_create("memory of simulated GPUs", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, capacity) != 0) throw std::bad_alloc();
+    auto mapped = [&](int rights) {
+      void* range = mmap(nullptr, capacity, rights, MAP_SHARED | MAP_NORESERVE, file, 0);
+      if (range == MAP_FAILED) throw std::bad_alloc();
+      return static_cast<char*>(range);
+    };
+    begin_ = mapped(PROT_NONE);
+    open_view_ = mapped(PROT_READ | PROT_WRITE);
+    close(file);
     struct sigaction action {};
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     sigaction(SIGSEGV, &action, &action_before);
   }
+  /// The same bytes for this class, at an address that is never closed.
+  char* open_view_of(char* data) const { return open_view_ + (data - begin_); }
   void protect(std::size_t chunk, int rights) {
     if (mprotect(begin_ + chunk * chunk_size, chunk_size, rights) != 0) std::abort();
   }
@@ -149,7 +158,7 @@ class Arena {
   };
 
   std::mutex mutex_;
-  char* begin_ = nullptr;
+  char *begin_ = nullptr, *open_view_ = nullptr;
   std::size_t used_ = 0;
   std::atomic<int> running_ = 0;
   std::atomic_flag busy_;
@@ -174,6 +183,8 @@ void* allocate_device_memory(std::size_t bytes) { return Arena::instance().alloc
 void free_device_memory(void* data) noexcept {
   if (data != nullptr) Arena::instance().free(static_cast<char*>(data));
 }
+bool is_device_memory(const void* data) { return Arena::instance().contains(data); }
+std::size_t device_blocks_in_use() { return Arena::instance().in_use(); }
 DeviceAccess::DeviceAccess() { Arena::instance().begin(); }
 DeviceAccess::~DeviceAccess() { Arena::instance().end(); }
 

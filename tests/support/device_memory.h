@@ -6,7 +6,8 @@
 // other code is a segmentation fault, and says what it is. (It is not found while another thread
 // runs a kernel.) Fresh blocks are filled with 0xFF: NaN in every float type. Behind each block are
 // at least 512 bytes: AddressSanitizer reports accesses there, and without it a write is found when
-// the block is used again. (A block that is never used again is not checked.)
+// the block is freed. A process that was forked shares the memory, so death tests start their own
+// process (the style "threadsafe").
 
 #include <cstddef>
 
@@ -15,6 +16,8 @@ namespace rondo::test {
 /// Aligned for 512 bytes. Aborts if 64 GiB are in use.
 void* allocate_device_memory(std::size_t bytes);
 void free_device_memory(void* data) noexcept;
+bool is_device_memory(const void* data);
+std::size_t device_blocks_in_use();
 
 class DeviceAccess {
  public:

@@ -63,6 +63,7 @@ struct Comm {
   std::uint64_t next = 0;
   bool aborted = false;
   bool busy = true;  // every call first returns ncclInProgress
+  bool has_messages = false;
   ncclResult_t error = ncclSuccess;
 };
 
@@ -74,7 +75,12 @@ std::recursive_mutex& mutex() {
 using Lock = std::lock_guard<std::recursive_mutex>;
 
 std::map<std::string, std::shared_ptr<World>> worlds;
-std::map<int, Comm*> comms;
+std::map<int, Comm*> comms;  // the last of each rank
+std::vector<std::unique_ptr<Comm>>& all_comms() {
+  // Never freed: streams may still contain their work.
+  static auto* all = new std::vector<std::unique_ptr<Comm>>;
+  return *all;
+}
 std::vector<std::string> violations;
 int said_version = 0;
 std::map<std::string, int> calls_of_kind;
@@ -122,6 +128,7 @@ ncclResult_t put(ncclComm_t comm, cudaStream_t stream, const std::string& what,
   }
   // A message waits only for work that the GPU had before the message was posted.
   const bool is_message = group.depth == 0 && (what == "send" || what == "recv");
+  if (is_message) of(comm).has_messages = true;
   if (!is_message && !has_waited_for_device(stream))
     violation(concat("rank ", of(comm).rank, ": ", what, " does not wait for the GPU"));
   of(comm).busy = true;
@@ -249,9 +256,8 @@ ncclResult_t comm_init_rank(ncclComm_t* comm, int size, ncclUniqueId id, int ran
   if (world == nullptr) world = std::make_shared<World>(World{.size = size});
   if (world->size != size || rank < 0 || rank >= size) return ncclInvalidArgument;
   ++world->joined;
-  // Never freed: streams may still contain its work.
-  static auto* all = new std::vector<std::unique_ptr<Comm>>;
-  Comm* made = all->emplace_back(new Comm{.world = world,
+  Comm* made = all_comms()
+                   .emplace_back(new Comm{.world = world,
                                           .rank = rank,
                                           .device = current_device(),
                                           .maker = std::this_thread::get_id()})
@@ -278,6 +284,11 @@ ncclResult_t comm_finalize(ncclComm_t comm) {
 ncclResult_t comm_abort(ncclComm_t comm) {
   Lock lock(mutex());
   of(comm).aborted = true;
+  if (!of(comm).has_messages) {
+    for (const auto& other : all_comms())
+      if (other->has_messages && !other->aborted && other->device == of(comm).device)
+        violation(concat("rank ", of(comm).rank, ": its messages end after its collectives"));
+  }
   // From now on no rank reads its memory.
   World& world = *of(comm).world;
   for (auto& [number, meeting] : world.meetings) {

@@ -2,9 +2,11 @@
 
 #include "support/simulated_gpu.h"
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "support/device_memory.h"
@@ -18,34 +20,25 @@
 namespace rondo::test {
 namespace {
 
-/// Host memory with the device of a GPU. It is freed when the stream for which it was allocated has
-/// finished its work, which for a default stream is at once.
+/// Blocks of exact sizes. A block is freed when the stream for which it was allocated has finished
+/// its work.
 class HostAllocator final : public Allocator {
  public:
   explicit HostAllocator(int device) : device_(device) {}
   Device device() const override { return Device::cuda(device_); }
   void* allocate(std::size_t bytes) override {
+    require<OutOfMemoryError>(!is_out_of_memory(), "cuda:", device_, " is out of memory: cannot ",
+                              "allocate ", bytes, " bytes");
     void* data = allocate_device_memory(bytes);
-    if (cudaStream_t stream = cuda::current_stream(device_).get(); stream != nullptr) {
-      std::lock_guard lock(mutex_);
-      streams_[data] = stream;
-    }
+    std::lock_guard lock(mutex_);
+    streams_[data] = cuda::current_stream(device_).get();
     return data;
   }
   void deallocate(void* data, std::size_t) noexcept override {
-    cudaStream_t stream = nullptr;
-    {
-      std::lock_guard lock(mutex_);
-      if (auto found = streams_.find(data); found != streams_.end()) {
-        stream = found->second;
-        streams_.erase(found);
-      }
-    }
-    if (stream == nullptr) return free_device_memory(data);
-    submit(stream, [data] {
-      free_device_memory(data);
-      return true;
-    });
+    std::unique_lock lock(mutex_);
+    const cudaStream_t stream = streams_.extract(data).mapped();
+    lock.unlock();
+    free_when_reached(device_, stream, data);
   }
 
  private:
@@ -80,6 +73,10 @@ Allocator& host_allocator(int device) {
 void set_host_kernels(cuda::HostKernels kernels) { host_kernels = kernels; }
 
 SimulatedGpus::SimulatedGpus(Memory memory) {
+  const char* order = std::getenv("RONDO_HOST_ORDER");
+  if (order != nullptr)
+    cuda::set_host_order(std::string_view(order) == "backwards" ? cuda::HostOrder::backwards
+                                                                : cuda::HostOrder::shuffled);
   cuda::simulate(launch, host_kernels);
   cuda::set_cudart(&host_cudart());
   cuda::set_cublaslt(&host_cublaslt());

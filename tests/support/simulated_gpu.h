@@ -2,7 +2,8 @@
 // Simulated GPUs for tests: tensors of Device::cuda(0) are in host memory, rondo's own CUDA kernels
 // run on the host (Note [Kernels on the host] in tensor/cuda/simulation.h; in the programs of
 // tests/ptx as nvcc compiled them), and the runtime and NVIDIA's libraries are doubles that compute
-// there (host_cudart.h, host_cublaslt.h, host_cudnn.h). So the kernels' arithmetic and indexing are
+// there (host_cudart.h, host_cublaslt.h, host_cudnn.h). RONDO_HOST_ORDER=backwards or shuffled
+// changes the order of the calls of a kernel's body. So the kernels' arithmetic and indexing are
 // compared with the CPU's on every machine, also under AddressSanitizer.
 
 #include "tensor/allocator.h"

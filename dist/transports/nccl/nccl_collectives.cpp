@@ -172,8 +172,11 @@ NcclCollectives::NcclCollectives(const Ranks& ranks, Device device, const ncclUn
                         .news = news_of(watch_),
                         .abort =
                             [this] {
-                              comm_.abort();
+                              // First the messages: a collective's kernel may be waiting for
+                              // room on the GPU that a message's kernel occupies, and NCCL's
+                              // abort waits for the kernel.
                               messages_->abort();
+                              comm_.abort();
                             }});
   messages_ = std::make_unique<NcclMessages>(ranks.host(), device, *watchdog_);
 }

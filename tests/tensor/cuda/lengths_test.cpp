@@ -14,7 +14,11 @@
 #include "autograd/ops/norm.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scan.h"
+#include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/statistics.h"
+#include "autograd/ops/subscript.h"
 #include "support/layouts.h"
 #include "support/simulated_gpu.h"
 #include "support/support.h"
@@ -98,6 +102,71 @@ TEST_F(GpuLengths, SortLines) {
 
 TEST_F(GpuLengths, SortLongLines) {
   expect_same("sort", randn({2, 70000}), 1, [](const Tensor& t) { return sort(t, 1).values; });
+}
+
+// The lengths above, and a segment of more than 65,536.
+TEST_F(GpuLengths, ScansAndFoldsOfEveryKind) {
+  std::vector<std::int64_t> all(std::begin(lengths), std::end(lengths));
+  all.push_back(70000);
+  for (DType dtype : {f32, f64}) {
+    for (std::int64_t n : all) {
+      const Tensor x = randn({3, n}).to(dtype), near_one = 1 + x * 1e-3;
+      expect_same("cumprod", near_one, n, [](const Tensor& t) { return cumprod(t, 1); });
+      expect_same("logcumsumexp", x, n, [](const Tensor& t) { return logcumsumexp(t, 1); });
+      expect_same("cummax", x, 1, [](const Tensor& t) { return cummax(t, 1).values; });
+      expect_same("cummin", x, 1, [](const Tensor& t) { return cummin(t, 1).indices; });
+      expect_same("logsumexp", x, n, [](const Tensor& t) { return logsumexp(t, {1}); });
+      expect_same("prod", near_one, n, [](const Tensor& t) { return prod(t, {1}); });
+      expect_same("norm", x, n, [](const Tensor& t) { return norm(t, {1}); });
+      expect_same("argmax", x, 1, [](const Tensor& t) { return argmax(t, 1); });
+      expect_same("count_nonzero", x, 1, [](const Tensor& t) { return count_nonzero(t, {1}); });
+      if (n > 1) expect_same("var", x, n, [](const Tensor& t) { return var(t, {1}); });
+    }
+  }
+}
+
+TEST_F(GpuLengths, NormaliseLinesAndGroups) {
+  std::vector<std::int64_t> all(std::begin(lengths), std::end(lengths));
+  all.push_back(70000);
+  for (DType dtype : {f32, bf16}) {
+    for (std::int64_t n : all) {
+      const Tensor x = (randn({2, 4, n}) * 2 + 5).to(dtype);
+      auto with_gradient = [&](const std::string& what, auto op) {
+        // The gradient is divided by a deviation of about 2; of a single element it is not.
+        if (n == 1) return;
+        expect_same(what, x, 64 * n, [&](const Tensor& t) {
+          const Tensor leaf = t.detach().requires_grad_();
+          const Tensor y = op(leaf);
+          (y * t).sum().backward();
+          return cat({y.detach(), leaf.grad()}, 0);
+        });
+      };
+      with_gradient("layer_norm", [n](const Tensor& t) { return layer_norm(t, {n}); });
+      with_gradient("rms_norm", [n](const Tensor& t) { return rms_norm(t, {n}); });
+      with_gradient("group_norm", [](const Tensor& t) { return group_norm(t, 2); });
+    }
+  }
+}
+
+// And ops that scatter into one line, which one thread does (tests/ptx would report it).
+TEST_F(GpuLengths, OpsThatSortLines) {
+  std::vector<std::int64_t> all(std::begin(lengths), std::end(lengths));
+  all.push_back(70000);
+  for (std::int64_t n : all) {
+    const Tensor x = randn({2, n}), numbers = randint(0, 40, {n});
+    expect_same("nonzero", x, 1, [](const Tensor& t) { return nonzero(t > 0); });
+    expect_same("median", x, 1, [](const Tensor& t) { return median(t, 1).values; });
+    expect_same("kthvalue", x, 1,
+                [n](const Tensor& t) { return kthvalue(t, (n + 2) / 3, 1).values; });
+    expect_same("topk", x, 1, [n](const Tensor& t) { return topk(t, (n + 1) / 2, 1).values; });
+    expect_same("quantile", x, 1, [](const Tensor& t) { return quantile(t, 0.3, {.dim = 1}); });
+    expect_same("unique", numbers, 1, [](const Tensor& t) { return unique(t).values; });
+    expect_same("bincount", numbers, 1, [](const Tensor& t) { return bincount(t); });
+    expect_same("histc", x, 1,
+                [](const Tensor& t) { return histc(t, {.bins = 7, .min = -2, .max = 2}); });
+    expect_same("searchsorted", x, 1,
+                [](const Tensor& t) { return searchsorted(sort(t, 1).values, t); });
+  }
 }
 
 TEST_F(GpuLengths, NormaliseBatches) {
