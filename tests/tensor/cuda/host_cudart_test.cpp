@@ -184,7 +184,9 @@ TEST_F(HostCudart, KernelsRunInTheOrderThatATestWants) {
     };
     EXPECT_EQ(order(HostOrder::forwards), forwards);
     std::vector<std::int64_t> shuffled = order(HostOrder::shuffled);
-    if (n > 4) EXPECT_NE(shuffled, forwards);
+    if (n > 4) {
+      EXPECT_NE(shuffled, forwards);
+    }
     std::ranges::sort(shuffled);
     EXPECT_EQ(shuffled, forwards) << "each call once";
     std::ranges::reverse(forwards);
