@@ -82,10 +82,9 @@ class ReproducibleDataParallel {
   };
   /// One of this rank's shards.
   struct Shard {
-    ModuleTensors
-        members;      // parameters share the model's memory; gradients and buffers have their own
-    Tensors slots;    // the parameters' gradients in the sums
-    Tensors buffers;  // floating-point buffers in the sums; undefined for other buffers
+    ModuleTensors members;  // share the model's parameters; have gradients and buffers of their own
+    Tensors slots;          // the parameters' gradients in the sums
+    Tensors buffers;        // floating-point buffers in the sums; undefined for other buffers
   };
 
   void lay_out();

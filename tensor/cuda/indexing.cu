@@ -1,8 +1,9 @@
 // Gather and scatter with index tensors. As on the CPU, no two threads write the same element, and
 // writes happen in the order of the index, so the result is bit-identical in every run. If each
 // line has its own index, one thread processes each line. If all lines share one index (an
-// embedding's gradient: few columns, thousands of tokens), the index is first sorted stably. Then
-// one thread joins, for one line, all elements with the same destination.
+// embedding's gradient: few columns, thousands of tokens), or if there are a few long lines, each
+// index is first sorted stably. Then one thread joins, for one line, all elements with the same
+// destination.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/index_range.cuh"
@@ -88,6 +89,13 @@ Tensor standing_still(const Tensor& x, const Dims& sizes, std::int64_t dim) {
   return x.as_view(sizes, strides, x.storage_offset());
 }
 
+/// Element i of x along d, as a dimension of size 1.
+Tensor at(const Tensor& x, std::int64_t d, std::int64_t i) {
+  Dims sizes = x.shape();
+  sizes[d] = 1;
+  return x.as_view(sizes, x.strides(), x.storage_offset() + i * x.stride(d));
+}
+
 void select(int device, const char* op, const Tensor& x, std::int64_t dim, const Tensor& index,
             const Tensor& y) {
   const IndexRange range{index_note(device), called_op(op), dim, size_along(x, dim)};
@@ -134,6 +142,22 @@ void CudaBackend::do_index_scatter(ScatterOp op, const Tensor& y, std::int64_t d
 
 void CudaBackend::do_scatter(ScatterOp op, const Tensor& joined, std::int64_t dim,
                              const Tensor& index, const Tensor& x) {
+  constexpr std::int64_t few_lines = 32, long_line = 2048;
+  const std::int64_t length = size_along(index, dim);
+  if (length >= long_line && index.numel() <= few_lines * length) {
+    Tensor line = joined;
+    for (std::int64_t d = 0; d < index.dim(); ++d) {
+      if (d == dim) continue;
+      if (index.size(d) > 1) {
+        for (std::int64_t i = 0; i < index.size(d); ++i)
+          do_scatter(op, at(joined, d, i), dim, at(index, d, i), at(x, d, i));
+        return;
+      }
+      line = at(line, d, 0);
+    }
+    return do_index_scatter(
+        op, line, dim, index.as_view({length}, {index.stride(dim)}, index.storage_offset()), x);
+  }
   // 16-bit floats are summed in f32 and rounded once, as on the CPU.
   const bool narrow = functors::scatters_wide(op, joined.dtype());
   const Tensor y = narrow ? as_f32(joined) : joined;

@@ -15,6 +15,7 @@
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/scan.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/statistics.h"
@@ -148,13 +149,25 @@ TEST_F(GpuLengths, NormaliseLinesAndGroups) {
   }
 }
 
-// And ops that scatter into one line, which one thread does (tests/ptx would report it).
+// Scatters sort the index of a long line, so that more than one thread works on it.
 TEST_F(GpuLengths, OpsThatSortLines) {
   std::vector<std::int64_t> all(std::begin(lengths), std::end(lengths));
   all.push_back(70000);
   for (std::int64_t n : all) {
     const Tensor x = randn({2, n}), numbers = randint(0, 40, {n});
     expect_same("nonzero", x, 1, [](const Tensor& t) { return nonzero(t > 0); });
+    const Tensor to = expand(remainder(arange(n) * 7919, n), {2, n});
+    expect_same("scatter_add", x, 1, [&to](const Tensor& t) {
+      return scatter_add(zeros_like(t), 1, to.to(t.device()), t);
+    });
+    expect_same("scatter into a part", x, 1, [&to, n](const Tensor& t) {
+      const Tensor wide = zeros({3, n + 1}, t.options());
+      return scatter(wide, 1, to.to(t.device()), t);
+    });
+    const Tensor x16 = x.to(bf16), few = expand(remainder(arange(n), 5), {2, n});
+    expect_same("scatter_add of bf16", x16, n, [&few](const Tensor& t) {
+      return scatter_add(zeros({2, 5}, t.options()), 1, few.to(t.device()), t);
+    });
     expect_same("median", x, 1, [](const Tensor& t) { return median(t, 1).values; });
     expect_same("kthvalue", x, 1,
                 [n](const Tensor& t) { return kthvalue(t, (n + 2) / 3, 1).values; });
