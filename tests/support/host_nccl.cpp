@@ -93,10 +93,11 @@ void violation(std::string what) {
   violations.push_back(std::move(what));
 }
 
-/// A group that this thread is building: the work of each stream.
+/// A group that this thread is building: the work of each stream. All default streams have the same
+/// handle, so the device belongs to the key.
 struct Group {
   int depth = 0;
-  std::map<cudaStream_t, std::vector<std::function<bool()>>> work;
+  std::map<std::pair<int, cudaStream_t>, std::vector<std::function<bool()>>> work;
 };
 thread_local Group group;
 
@@ -133,7 +134,7 @@ ncclResult_t put(ncclComm_t comm, cudaStream_t stream, const std::string& what,
     violation(concat("rank ", of(comm).rank, ": ", what, " does not wait for the GPU"));
   of(comm).busy = true;
   if (group.depth > 0)
-    group.work[stream].push_back(std::move(work));
+    group.work[{of(comm).device, stream}].push_back(std::move(work));
   else
     submit(stream, std::move(work));
   return ncclInProgress;
@@ -367,15 +368,18 @@ ncclResult_t group_start() {
 }
 ncclResult_t group_end() {
   if (--group.depth > 0) return ncclSuccess;
-  for (auto& [stream, members] : std::exchange(group.work, {})) {
+  const int before = current_device();
+  for (auto& [where, members] : std::exchange(group.work, {})) {
+    host_cudart().set_device(where.first);
     auto left = std::make_shared<std::vector<std::function<bool()>>>(members);
-    submit(stream, [left, all = members] {
+    submit(where.second, [left, all = members] {
       std::erase_if(*left, [](auto& member) { return member(); });
       if (!left->empty()) return false;
       *left = all;  // a graph may replay it
       return true;
     });
   }
+  host_cudart().set_device(before);
   return ncclInProgress;
 }
 
