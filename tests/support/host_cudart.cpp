@@ -164,6 +164,18 @@ struct Remembering<function> {
   }
 };
 
+/// A function that ends an object: after a sticky error it returns the error, too, but the memory of
+/// the double is freed.
+template <auto function>
+struct Destroying;
+template <class Handle, cudaError_t (*function)(Handle)>
+struct Destroying<function> {
+  static cudaError_t call(Handle handle) {
+    const cudaError_t status = function(handle);
+    return sticky != cudaSuccess ? sticky.load() : status;
+  }
+};
+
 }  // namespace
 
 const cuda::Cudart& host_cudart() {
@@ -190,7 +202,7 @@ const cuda::Cudart& host_cudart() {
       .stream_synchronize = Remembering<stream_synchronize>::call,
       .stream_wait_event = Remembering<stream_wait_event>::call,
       .event_create_with_flags = Remembering<event_create>::call,
-      .event_destroy = Remembering<event_destroy>::call,
+      .event_destroy = Destroying<event_destroy>::call,
       .event_record = Remembering<event_record>::call,
       .event_query = Remembering<event_query>::call,
       .event_synchronize = Remembering<event_synchronize>::call,
@@ -199,8 +211,8 @@ const cuda::Cudart& host_cudart() {
       .stream_end_capture = Remembering<end_capture>::call,
       .graph_instantiate = Remembering<graph_instantiate>::call,
       .graph_launch = Remembering<graph_launch>::call,
-      .graph_exec_destroy = Remembering<graph_exec_destroy>::call,
-      .graph_destroy = Remembering<graph_destroy>::call,
+      .graph_exec_destroy = Destroying<graph_exec_destroy>::call,
+      .graph_destroy = Destroying<graph_destroy>::call,
       .get_last_error = get_last_error,
   };
   return table;
