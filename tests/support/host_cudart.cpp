@@ -164,8 +164,8 @@ struct Remembering<function> {
   }
 };
 
-/// A function that ends an object: after a sticky error it returns the error, too, but the memory of
-/// the double is freed.
+/// A function that ends an object: after a sticky error it returns the error, too, but the memory
+/// of the double is freed.
 template <auto function>
 struct Destroying;
 template <class Handle, cudaError_t (*function)(Handle)>
