@@ -1,6 +1,5 @@
-// The LSTM over a whole sequence. If the backend has a kernel for the gates, forward and backward
-// are loops over raw kernels: one product and one pass over the gates a step. Else, and for second
-// derivatives, the steps are composed of ops.
+// The LSTM over a whole sequence: a kernel if the backend has one for the dtype (Backend::lstm).
+// Else, and for second derivatives, the steps are composed of ops.
 
 #include "autograd/ops/recurrent.h"
 
