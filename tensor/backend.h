@@ -386,16 +386,16 @@ class Backend {
   // ---- Layer and group normalisation ----
 
   // If a backend has no kernel, autograd/ops composes these from other ops, and the methods throw
-  // DeviceError. Tensors are contiguous and of x's dtype, and x is not empty. gamma and beta may be
-  // undefined (meaning 1 and 0), and so may each gradient (it is not computed).
+  // DeviceError. Tensors are contiguous and of x's dtype (statistics of 16 bits: f32), and x is not
+  // empty. gamma, beta (meaning 1 and 0) and gradients (not computed) may be undefined.
 
   /// Whether this backend has kernels for x's dtype.
   virtual bool has_layer_norm(const Tensor& /*x*/) const { return false; }
-  /// mean and invstd = 1 / sqrt(var + eps) of each row; y = (x - mean) invstd gamma + beta.
-  /// requires: x (rows, n), gamma and beta (n), mean and invstd (rows).
+  /// y = (x - mean) invstd gamma + beta for each row, where invstd = 1 / sqrt(var + eps); an
+  /// undefined mean is 0 (RMS norm). x (rows, n), gamma and beta (n), mean and invstd (rows).
   void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                   const Tensor& y, const Tensor& mean, const Tensor& invstd) {
-    assert(x.dim() == 2 && x.is_contiguous() && same_shape(x, y) && mean.numel() == x.size(0));
+    assert(x.dim() == 2 && x.is_contiguous() && same_shape(x, y) && invstd.numel() == x.size(0));
     const KernelCall call("layer_norm", {}, x, gamma, beta, y);
     do_layer_norm(x, gamma, beta, eps, y, mean, invstd);
   }

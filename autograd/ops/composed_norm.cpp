@@ -1,8 +1,5 @@
 // The normalisations that are composed of other ops (see norm.h).
 
-#include <limits>
-
-#include "autograd/autocast.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/norm.h"
 #include "autograd/ops/normalized.h"
@@ -16,36 +13,6 @@
 #include "tensor/record_function.h"
 
 namespace rondo {
-
-Tensor rms_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma,
-                std::optional<double> eps) {
-  const OpRange op("rms_norm");
-  if (const Casts cast{AutocastOp::layer_norm, x})
-    return rms_norm(cast(x), normalized_shape, cast(gamma), eps);
-  require_float(x, "rms_norm");
-  const std::int64_t rank = normalized_shape.size();
-  require<ShapeError>(rank > 0 && rank <= x.dim() &&
-                          normalized_shape == Dims(x.shape().end() - rank, x.shape().end()),
-                      "rms_norm: input ", x.shape(), " does not end with the normalized shape ",
-                      normalized_shape);
-  require<ShapeError>(!gamma.defined() || gamma.shape() == normalized_shape, "rms_norm: weight ",
-                      gamma.defined() ? gamma.shape() : Dims(), " has not the normalized shape ",
-                      normalized_shape);
-  Dims dims;
-  for (std::int64_t d = -rank; d < 0; ++d) dims.push_back(d);
-  Tensor wide = widened(x);
-  const double spacing = x.dtype() == f64 ? std::numeric_limits<double>::epsilon()
-                                          : std::numeric_limits<float>::epsilon();
-  const auto factor = [&] { return rsqrt(mean(square(wide), dims, true) + eps.value_or(spacing)); };
-  Tensor inverse = factor();
-  if (normalization::beyond_f32(inverse)) {
-    wide = to(x, f64);
-    inverse = factor();
-  }
-  Tensor y = wide * inverse;
-  if (gamma.defined()) y = y * gamma;
-  return to(y, x.dtype());
-}
 
 namespace {
 

@@ -45,7 +45,7 @@ Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& g
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma = {},
                   const Tensor& beta = {}, double eps = 1e-5);
 
-// The following are composed of other ops (composed_norm.cpp).
+// The following are composed of other ops (composed_norm.cpp), except rms_norm (layer_norm.cpp).
 
 /// x / sqrt(mean(x^2) + eps) gamma over the last dimensions of x, which must equal
 /// `normalized_shape`; gamma has that shape. eps, if not given, is the spacing at 1 of the dtype in

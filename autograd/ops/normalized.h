@@ -20,16 +20,20 @@ namespace rondo::normalization {
 // Code composed of ops computes in f32 if x has 16 bits (`widened`): squares of f16 overflow, and a
 // mean rounded to bf16 shifts every element.
 
-/// (x - mean) / sqrt(var + eps) over dims, in recorded ops, and the statistics that it used.
+enum class Center { mean, zero };  // of layer norm, of RMS norm
+
+/// (x - mean) / sqrt(var + eps) over dims, in recorded ops, and the statistics that it used. Around
+/// zero, the mean is undefined and the variance is mean(x^2).
 struct Normalized {
   Tensor value, mean, variance, invstd;
   Tensor unbiased;  // variance n / (n - 1), for n values per channel
-  Normalized(const Tensor& x, const Dims& dims, double eps) : mean(rondo::mean(x, dims, true)) {
-    Tensor centered = x - mean;
+  Normalized(const Tensor& x, const Dims& dims, double eps, Center center = Center::mean)
+      : mean(center == Center::mean ? rondo::mean(x, dims, true) : Tensor()) {
+    const Tensor centered = mean.defined() ? x - mean : x;
     variance = rondo::mean(square(centered), dims, true);
     invstd = rsqrt(variance + eps);
     value = centered * invstd;
-    const auto n = static_cast<double>(x.numel()) / static_cast<double>(mean.numel());
+    const auto n = static_cast<double>(x.numel()) / static_cast<double>(invstd.numel());
     unbiased = variance * (n / (n - 1));
   }
   /// Over several processes, which may have different numbers of values. It needs two sums, because

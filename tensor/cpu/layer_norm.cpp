@@ -1,4 +1,5 @@
-// Layer norm of the rows of x (rows, n). Each row has its own mean and deviation:
+// Layer norm of the rows of x (rows, n). Each row has its own mean and deviation (for RMS norm,
+// mean and mean(g) are 0):
 //
 //   h = (x - mean) invstd,   invstd = 1 / sqrt(var + eps),   y = h gamma + beta
 //   dx = invstd (g - mean(g) - h mean(g h)),   g = dy gamma
@@ -36,10 +37,11 @@ struct Rows {
   Rows(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& invstd)
       : dy(dy.data_ptr<float>()),
         x(x.data_ptr<float>()),
-        mean(mean.data_ptr<float>()),
+        mean(mean.defined() ? mean.data_ptr<float>() : nullptr),
         invstd(invstd.data_ptr<float>()),
         count(x.size(0)),
         n(x.size(1)) {}
+  const float* mean_of(std::int64_t r) const { return mean == nullptr ? nullptr : mean + r; }
 };
 
 /// sums (2, n): dgamma and dbeta.
@@ -55,7 +57,8 @@ void sum_by_columns(const Rows& rows, double* sums) {
         beta.fill(0);
         for (const std::int64_t last = std::min(rows.count, r + rows_per_block); r < last; ++r)
           kernels().layer_norm.sums(rows.dy + r * n + first, rows.x + r * n + first, width,
-                                    rows.mean[r], rows.invstd[r], gamma.data(), beta.data());
+                                    rows.mean == nullptr ? 0 : rows.mean[r], rows.invstd[r],
+                                    gamma.data(), beta.data());
         for (std::int64_t i = 0; i < width; ++i) {
           sums[first + i] += static_cast<double>(gamma[i]);
           sums[n + first + i] += static_cast<double>(beta[i]);
@@ -76,10 +79,12 @@ void CpuBackend::do_layer_norm(const Tensor& x, const Tensor& gamma, const Tenso
   const float* scale = factors(gamma, n, 1, ones);
   const float* shift = factors(beta, n, 0, zeros);
   const auto* in = x.data_ptr<float>();
-  auto *out = y.data_ptr<float>(), *m = mean.data_ptr<float>(), *s = invstd.data_ptr<float>();
+  auto *out = y.data_ptr<float>(), *s = invstd.data_ptr<float>();
+  auto* m = mean.defined() ? mean.data_ptr<float>() : nullptr;
   parallel_for(x.size(0), x.numel(), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r)
-      kernels().layer_norm.forward(in + r * n, n, scale, shift, eps, out + r * n, m + r, s + r);
+      kernels().layer_norm.forward(in + r * n, n, scale, shift, eps, out + r * n,
+                                   m == nullptr ? nullptr : m + r, s + r);
   });
 }
 
@@ -98,7 +103,7 @@ void CpuBackend::do_layer_norm_backward(const Tensor& dy, const Tensor& x, const
   if (!sums_wanted || by_columns) {
     parallel_for(out ? rows.count : 0, x.numel(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r)
-        kernels().layer_norm.backward(rows.dy + r * n, rows.x + r * n, n, scale, rows.mean[r],
+        kernels().layer_norm.backward(rows.dy + r * n, rows.x + r * n, n, scale, rows.mean_of(r),
                                       rows.invstd[r], out + r * n, nullptr, nullptr);
     });
     if (sums_wanted) sum_by_columns(rows, sums.data());
@@ -113,9 +118,9 @@ void CpuBackend::do_layer_norm_backward(const Tensor& dy, const Tensor& x, const
           std::fill(block.begin(), block.end(), 0.0F);
           const std::int64_t last = std::min(rows.count, (b + 1) * rows_per_block);
           for (std::int64_t r = b * rows_per_block; r < last; ++r)
-            kernels().layer_norm.backward(rows.dy + r * n, rows.x + r * n, n, scale, rows.mean[r],
-                                          rows.invstd[r], out + r * n, block.data(),
-                                          block.data() + n);
+            kernels().layer_norm.backward(rows.dy + r * n, rows.x + r * n, n, scale,
+                                          rows.mean_of(r), rows.invstd[r], out + r * n,
+                                          block.data(), block.data() + n);
           for (std::int64_t i = 0; i < 2 * n; ++i) sum[i] += static_cast<double>(block[i]);
         }
       }

@@ -86,6 +86,14 @@ class CudaBackend : public Backend {
                               const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
                               const Tensor& dbeta, const Tensor& dresidual) override;
 
+  // layer_norm.cu
+  bool has_layer_norm(const Tensor& x) const override;
+  void do_layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                     const Tensor& y, const Tensor& mean, const Tensor& invstd) override;
+  void do_layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
+                              const Tensor& mean, const Tensor& invstd, const Tensor& dx,
+                              const Tensor& dgamma, const Tensor& dbeta) override;
+
   // pool.cu
   void do_max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                      const Pool2dParams& params) override;

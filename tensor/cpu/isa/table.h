@@ -108,13 +108,13 @@ struct SoftmaxKernels {
                                  float share, float weight, float* dx);
 };
 
-/// Kernels for one dense row of n elements (Backend::layer_norm). The results are added to dgamma
-/// and dbeta, or both are null.
+/// Kernels for one dense row of n elements (Backend::layer_norm). The mean of RMS norm is null. The
+/// results are added to dgamma and dbeta, or both are null.
 struct LayerNormKernels {
   void (*forward)(const float* x, std::int64_t n, const float* gamma, const float* beta, double eps,
                   float* y, float* mean, float* invstd);
-  void (*backward)(const float* dy, const float* x, std::int64_t n, const float* gamma, float mean,
-                   float invstd, float* dx, float* dgamma, float* dbeta);
+  void (*backward)(const float* dy, const float* x, std::int64_t n, const float* gamma,
+                   const float* mean, float invstd, float* dx, float* dgamma, float* dbeta);
   /// Adds the contribution of a part of a row to dgamma and dbeta.
   void (*sums)(const float* dy, const float* x, std::int64_t n, float mean, float invstd,
                float* dgamma, float* dbeta);

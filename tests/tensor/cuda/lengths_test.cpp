@@ -129,7 +129,7 @@ TEST_F(GpuLengths, ScansAndFoldsOfEveryKind) {
 TEST_F(GpuLengths, NormaliseLinesAndGroups) {
   std::vector<std::int64_t> all(std::begin(lengths), std::end(lengths));
   all.push_back(70000);
-  for (DType dtype : {f32, bf16}) {
+  for (DType dtype : {f32, bf16, f16, f64}) {
     for (std::int64_t n : all) {
       const Tensor x = (randn({2, 4, n}) * 2 + 5).to(dtype);
       auto with_gradient = [&](const std::string& what, auto op) {
@@ -145,6 +145,32 @@ TEST_F(GpuLengths, NormaliseLinesAndGroups) {
       with_gradient("layer_norm", [n](const Tensor& t) { return layer_norm(t, {n}); });
       with_gradient("rms_norm", [n](const Tensor& t) { return rms_norm(t, {n}); });
       with_gradient("group_norm", [](const Tensor& t) { return group_norm(t, 2); });
+    }
+  }
+}
+
+// The sums over rows are divided into shares of at least 16 rows.
+TEST_F(GpuLengths, GradientsOfScalesAndShiftsOfLines) {
+  for (DType dtype : dtypes) {
+    for (std::int64_t rows : {1, 31, 32, 300}) {
+      for (std::int64_t n : {1, 10, 33, 513}) {
+        const Tensor x = (randn({rows, n}) * 2 + 5).to(dtype), dy = randn({rows, n}).to(dtype);
+        const Tensor gamma = randn({n}).to(dtype), beta = randn({n}).to(dtype);
+        auto gradients = [&](const std::string& what, auto op) {
+          expect_same(what, x, 16 * rows, [&](const Tensor& t) {
+            const Tensor scale = gamma.to(t.device()).detach().requires_grad_();
+            const Tensor shift = beta.to(t.device()).detach().requires_grad_();
+            op(t, scale, shift).backward(dy.to(t.device()));
+            return shift.grad().defined() ? cat({scale.grad(), shift.grad()}, 0) : scale.grad();
+          });
+        };
+        gradients("layer_norm", [n](const Tensor& t, const Tensor& scale, const Tensor& shift) {
+          return layer_norm(t, {n}, scale, shift);
+        });
+        gradients("rms_norm", [n](const Tensor& t, const Tensor& scale, const Tensor&) {
+          return rms_norm(t, {n}, scale);
+        });
+      }
     }
   }
 }
