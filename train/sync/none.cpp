@@ -1,5 +1,7 @@
 // Gradients stay on the rank. Losses are copied to the host without waiting.
 
+#include <omp.h>
+
 #include <cmath>
 #include <deque>
 #include <utility>
@@ -17,9 +19,9 @@ namespace {
 /// The most losses on their way to the host.
 constexpr std::size_t most_on_the_way = 16;
 
-class NoSync final : public GradientSync {
+class LocalSync final : public GradientSync {
  public:
-  explicit NoSync(int rank) : rank_(rank) {}
+  explicit LocalSync(int rank) : rank_(rank) {}
 
   Tensor backward(const Step& step) override {
     const double samples = samples_of(step.batches);
@@ -44,7 +46,6 @@ class NoSync final : public GradientSync {
     check_losses({}, wait);
     return std::exchange(losses_, {});
   }
-  bool averages_losses() const override { return false; }
 
   void replayed(const Tensor& loss, const std::function<std::string()>& where) override {
     arriving_.emplace_back(loss);
@@ -70,7 +71,7 @@ class NoSync final : public GradientSync {
 
 }  // namespace
 
-std::unique_ptr<GradientSync> no_sync(int rank) { return std::make_unique<NoSync>(rank); }
+std::unique_ptr<GradientSync> no_sync(int rank) { return std::make_unique<LocalSync>(rank); }
 
 Tensor GradientSync::clip_grad_norm(const Tensors& parameters, double max_norm) {
   if (std::isfinite(max_norm)) return optim::clip_grad_norm_(parameters, max_norm);
@@ -82,6 +83,18 @@ Tensor GradientSync::clip_grad_norm(const Tensors& parameters, double max_norm) 
 
 void GradientSync::replayed(const Tensor&, const std::function<std::string()>&) {
   throw Error("this GradientSync cannot be captured in a graph: it does not override replayed");
+}
+
+std::string GradientSync::differences(const io::Checkpoint& checkpoint,
+                                      const dist::Communicator& comm) const {
+  auto text = [](const char* what, auto then, auto now) {
+    return then == now ? std::string()
+                       : concat(" (", then, ' ', what, " then, ", now,
+                                " now: the last digits will differ)");
+  };
+  const std::string ranks = text("ranks", checkpoint.world_size, std::int64_t{comm.world_size()});
+  return !ranks.empty() ? ranks
+                        : text("threads", checkpoint.threads, std::int64_t{omp_get_max_threads()});
 }
 
 void GradientSync::join(const std::function<void()>&) {
