@@ -30,7 +30,7 @@ std::int64_t conv_output_size(std::int64_t input, std::int64_t kernel, std::int6
 namespace detail {
 namespace {
 
-/// What holds for all convolutions; `channels` is how many inputs and outputs w has.
+/// The checks that all convolutions share; `in` and `out` are the channels that w expects.
 void check_conv(const char* op, const Tensor& x, const Tensor& w, const Tensor& bias,
                 const ConvOptions& o, std::int64_t in, std::int64_t out) {
   require<ShapeError>(x.size(1) == in, op, ": input ", x.shape(), " has ", x.size(1),
@@ -50,7 +50,7 @@ void check_conv(const char* op, const Tensor& x, const Tensor& w, const Tensor& 
   require_one_device(op, {x, w, bias});
 }
 
-/// The channels of an image if w has so many for each group.
+/// The number of channels of an image, if each group has w.size(1).
 std::int64_t all_channels(const char* op, const Tensor& x, const Tensor& w, const ConvOptions& o,
                           const char* which) {
   const std::int64_t dims = o.stride.size() + 2;
@@ -127,7 +127,7 @@ Tensor conv3d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv3dOption
                                          .groups = groups});
   const std::int64_t n = x.size(0), depth = sizes[0], kernel = w.size(2);
   const Tensor padded = padding.d == 0 ? x : pad(x, {0, 0, 0, 0, padding.d, padding.d});
-  Tensors slices;  // (N, O, C, H, W): those that the kernel's slice t meets
+  Tensors slices;  // (N, O, C, H, W): for each slice t of the kernel, those that it multiplies
   for (std::int64_t t = 0; t < kernel; ++t) {
     const std::int64_t first = kernel == 1 ? 0 : t * dilation.d;
     slices.push_back(

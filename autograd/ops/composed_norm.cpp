@@ -29,8 +29,8 @@ Tensor rms_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gam
                       "rms_norm: input ", x.shape(), " does not end with the normalized shape ",
                       normalized_shape);
   require<ShapeError>(!gamma.defined() || gamma.shape() == normalized_shape, "rms_norm: weight ",
-                      gamma.defined() ? gamma.shape() : Dims(), " has not the normalized shape ",
-                      normalized_shape);
+                      gamma.defined() ? gamma.shape() : Dims(),
+                      " does not have the normalized shape ", normalized_shape);
   Dims dims;
   for (std::int64_t d = -rank; d < 0; ++d) dims.push_back(d);
   Tensor wide = widened(x);
@@ -78,7 +78,8 @@ Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     follow(running_mean, mean(values, {2}), options.momentum);
     follow(running_var, var(values, {2}), options.momentum);
   }
-  return to(group_norm(x, channels, gamma, beta, options.eps), x.dtype());  // under autocast, too
+  // The conversion is for autocast, where group_norm returns f32.
+  return to(group_norm(x, channels, gamma, beta, options.eps), x.dtype());
 }
 
 Tensor local_response_norm(const Tensor& x, std::int64_t size,

@@ -181,9 +181,8 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
   check_in_place(*this, "copy_", source);
   require_distinct_elements(*this, "copy_");
   Tensor from = apart(*this, source);
-  // The GPU's backend can access both memories.
-  backend(device().is_cuda() || source.device() == device() ? *this : source)
-      .copy(from.broadcast_view(shape()), *this);
+  // A device's backend can also access the host's memory.
+  backend(device().is_cpu() ? source : *this).copy(from.broadcast_view(shape()), *this);
   record_in_place<CopyIntoBackward>({*this, from}, *this, from.shape());
   bump_version();
   return *this;

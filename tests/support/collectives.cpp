@@ -234,10 +234,10 @@ void check_groups(dist::Communicator& comm, Device device) {
   for (int r : members) sum += r + 1;
   // At the same time as a collective of all ranks.
   Tensor whole = full({5000}, me + 1.0, {.device = device}), part = whole.clone();
-  dist::Work beside = comm.all_reduce_async(whole);
+  dist::Work second = comm.all_reduce_async(whole);
   dist::Work of_group = mine->all_reduce_async(part);
   of_group.wait();
-  beside.wait();
+  second.wait();
   expect_elements(
       whole, [&](auto) { return n * (n + 1) / 2.0; }, "all ranks");
   expect_elements(
