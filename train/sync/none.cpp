@@ -1,12 +1,9 @@
 // Gradients stay on the rank. Losses are copied to the host without waiting.
 
-#include <omp.h>
-
 #include <cmath>
 #include <deque>
 #include <utility>
 
-#include "optim/clip.h"
 #include "tensor/async_copy.h"
 #include "tensor/cuda_graph.h"
 #include "tensor/error.h"
@@ -72,33 +69,5 @@ class LocalSync final : public GradientSync {
 }  // namespace
 
 std::unique_ptr<GradientSync> no_sync(int rank) { return std::make_unique<LocalSync>(rank); }
-
-Tensor GradientSync::clip_grad_norm(const Tensors& parameters, double max_norm) {
-  if (std::isfinite(max_norm)) return optim::clip_grad_norm_(parameters, max_norm);
-  Tensors gradients;
-  for (const Tensor& parameter : parameters)
-    if (const Tensor gradient = parameter.grad(); gradient.defined()) gradients.push_back(gradient);
-  return optim::get_total_norm(gradients);
-}
-
-void GradientSync::replayed(const Tensor&, const std::function<std::string()>&) {
-  throw Error("this GradientSync cannot be captured in a graph: it does not override replayed");
-}
-
-std::string GradientSync::differences(const io::Checkpoint& checkpoint,
-                                      const dist::Communicator& comm) const {
-  auto text = [](const char* what, auto then, auto now) {
-    return then == now ? std::string()
-                       : concat(" (", then, ' ', what, " then, ", now,
-                                " now: the last digits will differ)");
-  };
-  const std::string ranks = text("ranks", checkpoint.world_size, std::int64_t{comm.world_size()});
-  return !ranks.empty() ? ranks
-                        : text("threads", checkpoint.threads, std::int64_t{omp_get_max_threads()});
-}
-
-void GradientSync::join(const std::function<void()>&) {
-  throw Error("join needs gradients that DDP averages");
-}
 
 }  // namespace rondo::train
