@@ -1,6 +1,6 @@
 #pragma once
-// Convolutions that oneDNN computes wrongly as they are: with explicit padding, or of explicit
-// pixels.
+// For convolutions that oneDNN computes wrongly: inputs of which it computes the same outputs
+// correctly, with explicit padding, or with only the pixels that the filter reads.
 
 #include "tensor/backend.h"
 
