@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -43,8 +44,8 @@ std::int64_t write_entry(archive* reader, const fs::path& source, const fs::path
   for (;;) {
     const auto got = archive_read_data(reader, buffer.data(), buffer.size());
     const char* reason = archive_error_string(reader);
-    require<IoError>(got >= 0, source.string(), ": damaged or cut short in ",
-                     target.filename().string(), " (", reason ? reason : "unknown", ")");
+    require<IoError>(got >= 0, source, ": damaged or cut short in ", target.filename().string(),
+                     " (", reason ? reason : "unknown", ")");
     if (got == 0 || (written += got) > left) return written;
     out.write({buffer.data(), static_cast<std::size_t>(got)});
   }
@@ -52,7 +53,7 @@ std::int64_t write_entry(archive* reader, const fs::path& source, const fs::path
 
 }  // namespace
 
-void unpack(const fs::path& source, const fs::path& into, std::int64_t limit) {
+void unpack(const std::string& source, const std::string& into, std::int64_t limit) {
   size_of_file(source);
   const Reader reader(archive_read_new());
   // Not all filters of libarchive: it runs some as external programs, and others may use gigabytes
@@ -62,7 +63,7 @@ void unpack(const fs::path& source, const fs::path& into, std::int64_t limit) {
   archive_read_support_format_tar(reader.get());
   auto check = [&](int status) {
     const char* reason = archive_error_string(reader.get());
-    require<IoError>(status == ARCHIVE_OK || status == ARCHIVE_WARN, source.string(),
+    require<IoError>(status == ARCHIVE_OK || status == ARCHIVE_WARN, source,
                      ": not an archive that can be read (", reason ? reason : "unknown", ")");
   };
   check(archive_read_open_filename(reader.get(), source.c_str(), 1 << 16));
@@ -72,29 +73,30 @@ void unpack(const fs::path& source, const fs::path& into, std::int64_t limit) {
     check(status);
     const char* name = archive_entry_pathname(entry);
     const auto path = inside(name);
-    require<IoError>(path.has_value(), source.string(), ": entry '", name ? name : "",
+    require<IoError>(path.has_value(), source, ": entry '", name ? name : "",
                      "' would be written outside of the folder it is unpacked to");
+    const fs::path target = fs::path(into) / *path;
     const auto type = archive_entry_filetype(entry);
     const bool plain = archive_entry_hardlink(entry) == nullptr;
-    require<IoError>(plain && (type == AE_IFREG || type == AE_IFDIR), source.string(), ": entry '",
-                     name, "' is neither a file nor a folder");
+    require<IoError>(plain && (type == AE_IFREG || type == AE_IFDIR), source, ": entry '", name,
+                     "' is neither a file nor a folder");
     std::int64_t bytes = 0;
     if (type == AE_IFDIR) {
-      make_folder(into / *path);
+      make_folder(target);
     } else {
-      bytes = write_entry(reader.get(), source, into / *path, left);
+      bytes = write_entry(reader.get(), source, target, left);
     }
     left -= std::max<std::int64_t>(bytes, 4096);
-    require<IoError>(left >= 0, source.string(), ": unpacks to more than the ", limit,
+    require<IoError>(left >= 0, source, ": unpacks to more than the ", limit,
                      " bytes that are expected of it, at entry '", name,
                      "'; remove it if it is not the right archive");
   }
 }
 
-std::string sha256_of(const fs::path& file) {
+std::string sha256_of(const std::string& file) {
   size_of_file(file);
   std::ifstream in(file, std::ios::binary);
-  require<IoError>(in.good(), file.string(), ": cannot be opened");
+  require<IoError>(in.good(), file, ": cannot be opened");
   const std::unique_ptr<EVP_MD_CTX, Closer> context(EVP_MD_CTX_new());
   require(EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1,
           "libcrypto does not offer SHA-256");

@@ -4,6 +4,7 @@
 #include "data/cifar.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "data/files.h"
@@ -95,7 +96,8 @@ std::vector<std::string> numbers(std::int64_t count) {
 
 }  // namespace
 
-std::shared_ptr<ImageDataset> load_cifar10(const fs::path& dir, Split split, CifarOptions options) {
+std::shared_ptr<ImageDataset> load_cifar10(const std::string& dir, Split split,
+                                           CifarOptions options) {
   require(!options.coarse_labels, "load_cifar10: only CIFAR-100 has coarse labels");
   Form form{.folder = "cifar-10-batches-bin",
             .files = {"test_batch.bin"},
@@ -112,7 +114,7 @@ std::shared_ptr<ImageDataset> load_cifar10(const fs::path& dir, Split split, Cif
   return load(dir, form, options.limit);
 }
 
-std::shared_ptr<ImageDataset> load_cifar100(const fs::path& dir, Split split,
+std::shared_ptr<ImageDataset> load_cifar100(const std::string& dir, Split split,
                                             CifarOptions options) {
   const bool train = split == Split::train, coarse = options.coarse_labels;
   const std::int64_t official = train ? 50000 : 10000;

@@ -11,8 +11,8 @@
 //
 // Read next: data/download.h, which finds or fetches these folders.
 
-#include <filesystem>
 #include <optional>
+#include <string>
 
 #include "data/dataset.h"
 
@@ -31,11 +31,11 @@ struct CifarOptions {
 /// Reads cifar-10-batches-bin, which is `dir` or a folder in it: images u8 (N, 3, 32, 32), labels
 /// i64 (N), class names from batches.meta.txt if that file exists. Throws IoError naming a file
 /// that is missing or has a wrong size, and naming file and record if a label is above 9.
-std::shared_ptr<ImageDataset> load_cifar10(const std::filesystem::path& dir, Split split,
+std::shared_ptr<ImageDataset> load_cifar10(const std::string& dir, Split split,
                                            CifarOptions options = {});
 
 /// The same for cifar-100-binary, with names from fine_label_names.txt or coarse_label_names.txt.
-std::shared_ptr<ImageDataset> load_cifar100(const std::filesystem::path& dir, Split split,
+std::shared_ptr<ImageDataset> load_cifar100(const std::string& dir, Split split,
                                             CifarOptions options = {});
 
 }  // namespace rondo::data

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 
 #include "data/files.h"
 #include "data/mnist.h"
@@ -222,7 +223,7 @@ RemoteDataset remote_dataset(const std::string& name) {
           .in_rondo_data = true};
 }
 
-fs::path cache_dir() {
+std::string cache_dir() {
   if (const std::string data = environment("RONDO_DATA"); !data.empty()) return data;
   if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
     return fs::path(cache) / "rondo";
@@ -234,13 +235,13 @@ fs::path cache_dir() {
   return fs::path(home) / ".cache/rondo";
 }
 
-fs::path find_dataset(const std::string& name) {
+std::string find_dataset(const std::string& name) {
   remote_dataset(name);  // throws if the name is unknown
   Search search(traces_of(name));
   return search.anywhere(name);
 }
 
-std::vector<std::string> missing_files(const RemoteDataset& remote, const fs::path& folder) {
+std::vector<std::string> missing_files(const RemoteDataset& remote, const std::string& folder) {
   std::vector<std::string> names = remote.contents;
   if (!remote.archive) {
     for (const RemoteFile& file : remote.files) names.push_back(file.name);
@@ -249,33 +250,32 @@ std::vector<std::string> missing_files(const RemoteDataset& remote, const fs::pa
   return names;
 }
 
-std::string without_network(const RemoteDataset& remote, const fs::path& cache) {
+std::string without_network(const RemoteDataset& remote, const std::string& cache) {
   if (remote.in_rondo_data) {
-    const std::string path = cache.string();
-    const char* quote = path.find(' ') == std::string::npos ? "" : "'";
+    const char* quote = cache.find(' ') == std::string::npos ? "" : "'";
     return concat("on a machine with a network run `rondo-data get ", remote.name, " --to ", quote,
-                  path, quote, "`, and copy that folder here if the machines do not share it");
+                  cache, quote, "`, and copy that folder here if the machines do not share it");
   }
   std::string names, from;
   for (const RemoteFile& file : remote.files) {
     names += (names.empty() ? "" : ", ") + file.name;
     from = file.url.substr(0, file.url.rfind('/') + 1);
   }
-  const fs::path folder = cache / remote.folder;
+  const fs::path folder = fs::path(cache) / remote.folder;
   return concat("put ", names, " from ", from, " into ",
                 (remote.archive ? folder.parent_path() : folder).string());
 }
 
-fs::path find_or_download(const std::string& name, const DownloadOptions& options) {
+std::string find_or_download(const std::string& name, const DownloadOptions& options) {
   const RemoteDataset remote = remote_dataset(name);
   const Traces traces = traces_of(name);
   Search search(traces);
   if (!options.data_dir.empty()) {
     std::error_code ignored;
-    require<IoError>(fs::exists(options.data_dir, ignored) || ignored, options.data_dir.string(),
+    require<IoError>(fs::exists(options.data_dir, ignored) || ignored, options.data_dir,
                      ": no such folder");
-    const fs::path found = search.in(options.data_dir, true);
-    require<IoError>(!found.empty(), options.data_dir.string(), ": holds no ", name, " (neither ",
+    const std::string found = search.in(options.data_dir, true);
+    require<IoError>(!found.empty(), options.data_dir, ": holds no ", name, " (neither ",
                      traces.folders[0], "/", traces.files[0], " nor ", traces.files[0], ")",
                      search.unreadable());
     return found;
@@ -294,14 +294,14 @@ fs::path find_or_download(const std::string& name, const DownloadOptions& option
   }
 }
 
-fs::path obtain(const RemoteDataset& remote, const fs::path& cache,
-                const DownloadOptions& options) {
-  const fs::path target = cache / remote.folder;
+std::string obtain(const RemoteDataset& remote, const std::string& cache,
+                   const DownloadOptions& options) {
+  const std::string target = fs::path(cache) / remote.folder;
   if (missing(remote, target).empty()) return target;
   try {
     make_folder(cache);
-    const LockFile lock(cache / ("." + remote.name + ".lock"), concat("it downloads ", remote.name),
-                        LockFile::IfHeld::wait);
+    const LockFile lock(concat(cache, "/.", remote.name, ".lock"),
+                        concat("it downloads ", remote.name), LockFile::IfHeld::wait);
     if (!missing(remote, target).empty())  // unless another process was faster
       (remote.archive ? obtain_archive : obtain_files)(remote, cache, options);
   } catch (const IoError& error) {

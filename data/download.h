@@ -24,7 +24,6 @@
 // Read next: data/open.h, which opens a data set by name.
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -37,7 +36,7 @@ using DownloadProgress =
 
 struct DownloadOptions {
   /// The folder that the caller names; empty: search for the set.
-  std::filesystem::path data_dir = {};
+  std::string data_dir = {};
   /// false: throw if the set is not on this machine.
   bool allow_download = true;
   DownloadProgress progress = {};
@@ -81,44 +80,41 @@ RemoteDataset remote_dataset(const std::string& name);
 
 /// The folder to pass to load_cifar10 and similar functions. Throws IoError saying what was
 /// searched for and where, what the server or the disk reported, and what to do.
-std::filesystem::path find_or_download(const std::string& name,
-                                       const DownloadOptions& options = {});
+std::string find_or_download(const std::string& name, const DownloadOptions& options = {});
 
 /// The folder where find_or_download finds the set without a download; empty: not found.
-std::filesystem::path find_dataset(const std::string& name);
+std::string find_dataset(const std::string& name);
 
 /// The files of `remote` that are in `folder` neither compressed nor uncompressed. For an archive:
 /// those of its contents.
-std::vector<std::string> missing_files(const RemoteDataset& remote,
-                                       const std::filesystem::path& folder);
+std::vector<std::string> missing_files(const RemoteDataset& remote, const std::string& folder);
 
 /// The folder of all downloads: $RONDO_DATA, else $XDG_CACHE_HOME/rondo, else ~/.cache/rondo. Data
 /// sets go into its folder datasets/, weights into weights/ (extras/hub/pretrained.h). Throws
 /// IoError if none of the variables ($RONDO_DATA, $XDG_CACHE_HOME, $HOME) is set.
-std::filesystem::path cache_dir();
+std::string cache_dir();
 
 /// Advice for error messages on a machine without a network: "on a machine with a network run
 /// `rondo-data get …`", or which files to put where.
-std::string without_network(const RemoteDataset& remote, const std::filesystem::path& cache);
+std::string without_network(const RemoteDataset& remote, const std::string& cache);
 
 /// Creates `cache / remote.folder` unless it exists, and returns it. Safe against other threads,
 /// processes and ranks that do the same.
-std::filesystem::path obtain(const RemoteDataset& remote, const std::filesystem::path& cache,
-                             const DownloadOptions& options = {});
+std::string obtain(const RemoteDataset& remote, const std::string& cache,
+                   const DownloadOptions& options = {});
 
 /// Downloads to `path`. The file appears only after its checksum was verified. Resumes from
 /// path.part. A redirect may lead to https only.
-void download(const RemoteFile& file, const std::filesystem::path& path,
-              const DownloadOptions& options = {});
+void download(const RemoteFile& file, const std::string& path, const DownloadOptions& options = {});
 
 /// Unpacks a tar archive (plain, gzip or bzip2) into the folder `into`. Throws IoError naming
 /// archive and entry if the archive is damaged, if it would take more than `limit` bytes (each
 /// entry counts as at least 4 KiB), or if an entry is neither file nor folder or would be written
 /// outside `into`.
-void unpack(const std::filesystem::path& archive, const std::filesystem::path& into,
+void unpack(const std::string& archive, const std::string& into,
             std::int64_t limit = std::int64_t{1} << 30);
 
 /// SHA-256 of a file, 64 hexadecimal digits.
-std::string sha256_of(const std::filesystem::path& file);
+std::string sha256_of(const std::string& file);
 
 }  // namespace rondo::data

@@ -197,14 +197,14 @@ std::string fault_of(const fs::path& path, const RemoteFile& file) {
 
 }  // namespace
 
-void download(const RemoteFile& file, const fs::path& path, const DownloadOptions& options) {
+void download(const RemoteFile& file, const std::string& path, const DownloadOptions& options) {
   require(file.checksum.size() == 64 &&
               file.checksum.find_first_not_of("0123456789abcdef") == std::string::npos,
           file.name, ": the checksum '", file.checksum,
           "' is not a SHA-256 (64 hexadecimal digits in lower case)");
   std::error_code error;
   if (fs::exists(path, error) && fault_of(path, file).empty()) return;
-  Part part(path.string() + ".part");
+  Part part(path + ".part");
   if (part.size() > limit_of(file)) part.empty();
   const bool resumed = part.size() > 0;
   std::string fault = resumed ? fault_of(part.path(), file) : "not there";
@@ -222,7 +222,7 @@ void download(const RemoteFile& file, const fs::path& path, const DownloadOption
     throw IoError(concat(file.url, fault, "; the download was discarded"));
   }
   fs::rename(part.path(), path, error);
-  require<IoError>(!error, path.string(), ": cannot be created (", error.message(), ")");
+  require<IoError>(!error, path, ": cannot be created (", error.message(), ")");
 }
 
 }  // namespace rondo::data

@@ -51,15 +51,15 @@ Tensor decode_image(std::span<const std::byte>, const std::string& name) {
 
 #endif
 
-Tensor read_image(const std::filesystem::path& file) {
+Tensor read_image(const std::string& file) {
   const std::int64_t size = size_of_file(file);
-  require<IoError>(size <= max_image_bytes, file.string(), ": ", size,
+  require<IoError>(size <= max_image_bytes, file, ": ", size,
                    " bytes, more than the 1 GiB that a picture may have");
   std::vector<std::byte> bytes(static_cast<std::size_t>(size));
   std::ifstream in(file, std::ios::binary);
   in.read(reinterpret_cast<char*>(bytes.data()), size);
-  require<IoError>(in.good() && in.gcount() == size, file.string(), ": cannot be read");
-  return decode_image(bytes, file.string());
+  require<IoError>(in.good() && in.gcount() == size, file, ": cannot be read");
+  return decode_image(bytes, file);
 }
 
 }  // namespace rondo::data

@@ -17,7 +17,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 
@@ -49,6 +48,6 @@ Tensor decode_image(std::span<const std::byte> bytes, const std::string& name);
 /// decode_image for a whole file (torchvision.io.decode_image, except for the order of dimensions).
 /// Also throws IoError, naming the file, if it is missing, not a regular file, or larger than
 /// max_image_bytes.
-Tensor read_image(const std::filesystem::path& file);
+Tensor read_image(const std::string& file);
 
 }  // namespace rondo::data

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "data/image.h"
 
@@ -98,10 +99,11 @@ Batch DecodedImages::get_epoch_batch(const Draw& draw,
   return {pipeline_.stack(pictures), labels};
 }
 
-ImageFolder::ImageFolder(const fs::path& root, ImagePipeline pipeline, ImageFolderOptions options)
+ImageFolder::ImageFolder(const std::string& root, ImagePipeline pipeline,
+                         ImageFolderOptions options)
     : DecodedImages(std::move(pipeline)) {
-  if (!has_image_decoders()) decode_image({}, concat("ImageFolder ", root.string()));  // throws
-  require<IoError>(is_folder(root), root.string(), ": no such folder");
+  if (!has_image_decoders()) decode_image({}, concat("ImageFolder ", root));  // throws
+  require<IoError>(is_folder(root), root, ": no such folder");
   std::vector<std::string> empty;
   for (const fs::path& folder : entries_of(root)) {
     if (!is_folder(folder)) continue;
@@ -112,9 +114,8 @@ ImageFolder::ImageFolder(const fs::path& root, ImagePipeline pipeline, ImageFold
     if (files.empty()) empty.push_back(classes_.back());
     for (const fs::path& file : files) samples_.push_back({file, label});
   }
-  require<IoError>(!classes_.empty(), root.string(),
-                   ": holds no folders; each class needs a folder");
-  require<IoError>(empty.empty() || options.allow_empty, root.string(), ": ", empty.size(), " of ",
+  require<IoError>(!classes_.empty(), root, ": holds no folders; each class needs a folder");
+  require<IoError>(empty.empty() || options.allow_empty, root, ": ", empty.size(), " of ",
                    classes_.size(), " classes have no .jpg, .jpeg or .png file, such as '",
                    empty.empty() ? "" : empty[0], "'");
 }
@@ -128,7 +129,7 @@ std::int64_t ImageFolder::label(std::int64_t index) const {
 }
 
 std::string ImageFolder::name(std::int64_t index) const {
-  return samples_.at(static_cast<std::size_t>(index)).file.string();
+  return samples_.at(static_cast<std::size_t>(index)).file;
 }
 
 }  // namespace rondo::data

@@ -14,8 +14,8 @@
 //
 // Read next: data/image_pipeline.h, data/subsets.h, data/image.h.
 
-#include <filesystem>
 #include <map>
+#include <string>
 
 #include "data/dataset.h"
 #include "data/image_pipeline.h"
@@ -58,14 +58,14 @@ struct ImageFolderOptions {
 class ImageFolder final : public DecodedImages {
  public:
   struct Sample {
-    std::filesystem::path file;
+    std::string file;
     std::int64_t label;
   };
 
   /// Lists the files that end in .jpg, .jpeg or .png, in upper or lower case, and follows links.
   /// Throws IoError if root is missing or contains no folders, if a class has no pictures, or if a
   /// link leads back to a folder above it. Throws Error if rondo was built without decoders.
-  explicit ImageFolder(const std::filesystem::path& root, ImagePipeline pipeline = ImagePipeline(),
+  explicit ImageFolder(const std::string& root, ImagePipeline pipeline = ImagePipeline(),
                        ImageFolderOptions options = {});
 
   std::int64_t size() const override { return std::ssize(samples_); }

@@ -94,21 +94,22 @@ Tensor jittered(Tensor picture, const Jitter& drawn, const std::array<double, 4>
 
 }  // namespace
 
-ImagePipeline::ImagePipeline() = default;
+ImagePipeline::ImagePipeline() : ImagePipeline(std::vector<PictureStep>()) {}
 
 ImagePipeline::ImagePipeline(std::vector<PictureStep> steps, ImageTransformOptions options)
-    : steps_(std::move(steps)), options_(options) {
-  require(steps_.size() <= max_steps, "ImagePipeline: ", steps_.size(), " steps, more than ",
+    : options_(options) {
+  require(steps.size() <= max_steps, "ImagePipeline: ", steps.size(), " steps, more than ",
           max_steps);
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    std::visit([](const auto& step) { check_picture_step(step); }, steps_[i]);
-    const auto* normalize = std::get_if<Normalize>(&steps_[i]);
-    require(!to_float_ || (normalize != nullptr && std::holds_alternative<ToFloat>(steps_[i - 1])),
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    std::visit([](const auto& step) { check_picture_step(step); }, steps[i]);
+    const auto* normalize = std::get_if<Normalize>(&steps[i]);
+    require(!to_float_ || (normalize != nullptr && std::holds_alternative<ToFloat>(steps[i - 1])),
             "ImagePipeline: step ", i, " comes after ToFloat, where only Normalize may be");
     require(to_float_ || normalize == nullptr, "ImagePipeline: Normalize needs ToFloat before it");
-    if (to_float_ || std::holds_alternative<ToFloat>(steps_[i])) table_ = make_table(normalize);
+    if (to_float_ || std::holds_alternative<ToFloat>(steps[i])) table_ = make_table(normalize);
     to_float_ = !table_.empty();
   }
+  steps_ = std::make_shared<const std::vector<PictureStep>>(std::move(steps));
 }
 
 Window ImagePipeline::draw_window(const RandomResizedCrop& crop, std::size_t step,
@@ -159,19 +160,20 @@ Jitter ImagePipeline::draw_jitter(const ColorJitter& jitter, std::size_t step, s
 Tensor ImagePipeline::apply(Tensor picture, std::int64_t index, std::uint64_t epoch) const {
   check_image(picture, "ImagePipeline");
   const Philox random{options_.seed, picture_streams + epoch};
-  for (std::size_t k = 0; k < steps_.size(); ++k) {
-    if (const auto* to = std::get_if<Resize>(&steps_[k])) {
+  const std::vector<PictureStep>& steps = *steps_;
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    if (const auto* to = std::get_if<Resize>(&steps[k])) {
       picture = to->width == 0 ? resize_shorter(picture, to->height)
                                : resize(picture, to->height, to->width);
-    } else if (const auto* middle = std::get_if<CenterCrop>(&steps_[k])) {
+    } else if (const auto* middle = std::get_if<CenterCrop>(&steps[k])) {
       picture = center_crop(picture, middle->height, middle->width);
-    } else if (const auto* crop = std::get_if<RandomResizedCrop>(&steps_[k])) {
+    } else if (const auto* crop = std::get_if<RandomResizedCrop>(&steps[k])) {
       const Window window = draw_window(*crop, k, index, epoch, picture.size(0), picture.size(1));
       picture = resize(picture, window, crop->height, crop->width);
-    } else if (const auto* flip = std::get_if<RandomHorizontalFlip>(&steps_[k])) {
+    } else if (const auto* flip = std::get_if<RandomHorizontalFlip>(&steps[k])) {
       if (uniform_float(random.block(first_block(index, k))[0]) < flip->probability)
         picture = horizontal_flip(picture);
-    } else if (const auto* jitter = std::get_if<ColorJitter>(&steps_[k])) {
+    } else if (const auto* jitter = std::get_if<ColorJitter>(&steps[k])) {
       picture = jittered(picture, draw_jitter(*jitter, k, index, epoch), strengths(*jitter));
     }
   }

@@ -17,6 +17,7 @@
 // Read next: data/image_folder.h, which provides the pictures.
 
 #include <array>
+#include <memory>
 #include <variant>
 #include <vector>
 
@@ -85,7 +86,7 @@ class ImagePipeline {
                      std::uint64_t epoch) const;
 
  private:
-  std::vector<PictureStep> steps_;
+  std::shared_ptr<const std::vector<PictureStep>> steps_;  // also those of copies
   ImageTransformOptions options_;
   bool to_float_ = false;
   std::vector<float> table_;  // the output value for each byte of each of the three channels

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -135,7 +136,7 @@ std::vector<std::string> characters(std::string_view text) {
 
 }  // namespace
 
-Tensor read_idx(const fs::path& file, std::int64_t limit) {
+Tensor read_idx(const std::string& file, std::int64_t limit) {
   size_of_file(file);
   GzFile in(file);
   const Dims dims = read_header(in, file, limit);
@@ -151,10 +152,10 @@ Tensor read_idx(const fs::path& file, std::int64_t limit) {
     if (static_cast<std::int64_t>(bytes.size()) > wanted) break;
   }
   const auto found = static_cast<std::int64_t>(bytes.size());
-  require<IoError>(found >= wanted, file.string(), ": ", found, " bytes of data, but dimensions ",
-                   dims, " ask for ", wanted, " (it was cut short)");
-  require<IoError>(found == wanted, file.string(), ": more bytes than the ", wanted,
-                   " that dimensions ", dims, " ask for");
+  require<IoError>(found >= wanted, file, ": ", found, " bytes of data, but dimensions ", dims,
+                   " ask for ", wanted, " (it was cut short)");
+  require<IoError>(found == wanted, file, ": more bytes than the ", wanted, " that dimensions ",
+                   dims, " ask for");
   Tensor out = Tensor::empty(dims, {.dtype = u8});
   if (wanted > 0) std::memcpy(out.data_ptr(), bytes.data(), bytes.size());
   return out;
@@ -170,12 +171,13 @@ const std::vector<std::string>& fashion_mnist_folders() {
   return folders;
 }
 
-std::shared_ptr<ImageDataset> load_mnist(const fs::path& dir, Split split, MnistOptions options) {
+std::shared_ptr<ImageDataset> load_mnist(const std::string& dir, Split split,
+                                         MnistOptions options) {
   return load(dir, {.folders = mnist_folders(), .names = characters("0123456789")}, split,
               options.limit);
 }
 
-std::shared_ptr<ImageDataset> load_fashion_mnist(const fs::path& dir, Split split,
+std::shared_ptr<ImageDataset> load_fashion_mnist(const std::string& dir, Split split,
                                                  MnistOptions options) {
   return load(dir,
               {.folders = fashion_mnist_folders(),
@@ -184,15 +186,16 @@ std::shared_ptr<ImageDataset> load_fashion_mnist(const fs::path& dir, Split spli
               split, options.limit);
 }
 
-std::shared_ptr<ImageDataset> load_kmnist(const fs::path& dir, Split split, MnistOptions options) {
+std::shared_ptr<ImageDataset> load_kmnist(const std::string& dir, Split split,
+                                          MnistOptions options) {
   return load(dir,
               {.folders = {"KMNIST/raw", "kmnist"},
                .names = {"o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"}},
               split, options.limit);
 }
 
-std::shared_ptr<ImageDataset> load_emnist(const fs::path& dir, const std::string& part, Split split,
-                                          MnistOptions options) {
+std::shared_ptr<ImageDataset> load_emnist(const std::string& dir, const std::string& part,
+                                          Split split, MnistOptions options) {
   const std::string digits = "0123456789", upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
                     lower = "abcdefghijklmnopqrstuvwxyz";
   std::vector<std::string> names;

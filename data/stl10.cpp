@@ -1,5 +1,6 @@
 #include "data/stl10.h"
 
+#include <filesystem>
 #include <fstream>
 
 #include "data/files.h"
@@ -28,11 +29,11 @@ void read_bytes(std::ifstream& in, const std::filesystem::path& file, std::vecto
 
 }  // namespace
 
-std::shared_ptr<ImageDataset> load_stl10(const std::filesystem::path& dir, Split split,
+std::shared_ptr<ImageDataset> load_stl10(const std::string& dir, Split split,
                                          Stl10Options options) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::is_directory(dir / "stl10_binary") ? dir / "stl10_binary" : dir;
-  require<IoError>(fs::is_directory(folder), dir.string(), ": no such folder");
+  const fs::path folder = fs::is_directory(dir + "/stl10_binary") ? dir + "/stl10_binary" : dir;
+  require<IoError>(fs::is_directory(folder), dir, ": no such folder");
   require<IoError>(!options.limit || *options.limit > 0, folder.string(), ": limit of ",
                    options.limit.value_or(0), " images: it should be at least 1");
   const std::int64_t official = split == Split::train ? 5000 : 8000;

@@ -8,8 +8,8 @@
 // of 9216 bytes each; a plane is in column-major order, and the reader turns it around.
 // train_y.bin and test_y.bin have one byte for each image, a class from 1 to 10.
 
-#include <filesystem>
 #include <optional>
+#include <string>
 
 #include "data/dataset.h"
 
@@ -26,7 +26,7 @@ struct Stl10Options {
 /// from 0 to 9. Class names are those of class_names.txt if that file exists. Throws IoError naming
 /// a file that is missing or has a wrong size, and naming file and image if a label is not in 1 …
 /// 10.
-std::shared_ptr<ImageDataset> load_stl10(const std::filesystem::path& dir, Split split,
+std::shared_ptr<ImageDataset> load_stl10(const std::string& dir, Split split,
                                          Stl10Options options = {});
 
 }  // namespace rondo::data

@@ -7,8 +7,8 @@
 // with two compressed arrays in column-major order: X, bytes (32, 32, 3, N), and y, (N, 1), where
 // the digit 0 has the label 10. Source: "MAT-File Format", www.mathworks.com.
 
-#include <filesystem>
 #include <optional>
+#include <string>
 
 #include "data/dataset.h"
 
@@ -22,7 +22,7 @@ struct SvhnOptions {
 /// Reads `dir`/train_32x32.mat or test_32x32.mat: images u8 (N, 3, 32, 32), labels i64 (N), the
 /// digit itself. Throws IoError naming a file that is missing, damaged, or has other arrays. Uses
 /// at most 3,100 bytes of memory for each byte of the file, because compression may gain as much.
-std::shared_ptr<ImageDataset> load_svhn(const std::filesystem::path& dir, Split split,
+std::shared_ptr<ImageDataset> load_svhn(const std::string& dir, Split split,
                                         SvhnOptions options = {});
 
 }  // namespace rondo::data

@@ -214,70 +214,76 @@ void check_step(const Cutout& cutout) {
   require(cutout.side > 0, "Cutout: a side of ", cutout.side);
 }
 
+/// The step of this type, or null.
+template <class Step>
+const Step* find(const std::vector<ImageStep>& steps) {
+  for (const ImageStep& step : steps)
+    if (const auto* found = std::get_if<Step>(&step)) return found;
+  return nullptr;
+}
+
 }  // namespace
 
 ImageTransform::ImageTransform() : ImageTransform({ToFloat{}}) {}
 
 ImageTransform::ImageTransform(std::vector<ImageStep> steps, ImageTransformOptions options)
-    : options_(options) {
+    : options_(options), steps_(std::move(steps)) {
   static constexpr std::array names{"RandomCrop", "RandomHorizontalFlip", "ToFloat",
                                     "Normalize",  "RandomErasing",        "Cutout"};
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    require(i == 0 || steps[i - 1].index() < steps[i].index(),
-            "ImageTransform: ", names[steps[i].index()], " after ",
-            names[steps[i > 0 ? i - 1 : 0].index()],
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    require(i == 0 || steps_[i - 1].index() < steps_[i].index(),
+            "ImageTransform: ", names[steps_[i].index()], " after ",
+            names[steps_[i > 0 ? i - 1 : 0].index()],
             "; the order is RandomCrop, RandomHorizontalFlip, ToFloat, Normalize, RandomErasing, "
             "Cutout, each at most once");
-    std::visit([](const auto& step) { check_step(step); }, steps[i]);
-    std::visit(
-        [this](auto& step) {
-          using Step = std::decay_t<decltype(step)>;
-          if constexpr (std::is_same_v<Step, RandomCrop>) crop_ = step;
-          if constexpr (std::is_same_v<Step, RandomHorizontalFlip>) flip_ = step;
-          if constexpr (std::is_same_v<Step, ToFloat>) to_float_ = step;
-          if constexpr (std::is_same_v<Step, Normalize>) normalize_ = std::move(step);
-          if constexpr (std::is_same_v<Step, RandomErasing>) erasing_ = step;
-          if constexpr (std::is_same_v<Step, Cutout>) cutout_ = step;
-        },
-        steps[i]);
+    std::visit([](const auto& step) { check_step(step); }, steps_[i]);
   }
-  require(!normalize_ || to_float_, "ImageTransform: Normalize needs ToFloat before it");
+  require(find<Normalize>(steps_) == nullptr || find<ToFloat>(steps_) != nullptr,
+          "ImageTransform: Normalize needs ToFloat before it");
 }
 
 Augmentation ImageTransform::draw(std::uint64_t epoch, std::int64_t index, std::int64_t height,
                                   std::int64_t width) const {
+  const auto* crop = find<RandomCrop>(steps_);
+  const auto* flip = find<RandomHorizontalFlip>(steps_);
+  const auto* erasing = find<RandomErasing>(steps_);
+  const auto* cutout = find<Cutout>(steps_);
   const Philox random{options_.seed, augmentation_streams + epoch};
   const std::uint64_t first = static_cast<std::uint64_t>(index) * blocks_per_sample;
   Augmentation drawn;
-  if (!crop_ && !flip_ && !erasing_ && !cutout_) return drawn;
+  if (crop == nullptr && flip == nullptr && erasing == nullptr && cutout == nullptr) return drawn;
   const auto words = random.block(first);
-  if (crop_) {
-    drawn.top = below(words[0], height + 2 * crop_->padding - crop_->height + 1);
-    drawn.left = below(words[1], width + 2 * crop_->padding - crop_->width + 1);
-    height = crop_->height;
-    width = crop_->width;
+  if (crop != nullptr) {
+    drawn.top = below(words[0], height + 2 * crop->padding - crop->height + 1);
+    drawn.left = below(words[1], width + 2 * crop->padding - crop->width + 1);
+    height = crop->height;
+    width = crop->width;
   }
-  drawn.flip = flip_ && uniform_float(words[2]) < flip_->probability;
-  if (erasing_ && uniform_float(words[3]) < erasing_->probability) {
-    drawn.erased = draw_erased(*erasing_, random, first, height, width);
+  drawn.flip = flip != nullptr && uniform_float(words[2]) < flip->probability;
+  if (erasing != nullptr && uniform_float(words[3]) < erasing->probability) {
+    drawn.erased = draw_erased(*erasing, random, first, height, width);
   }
-  if (cutout_) drawn.cut = draw_cut(*cutout_, random, first, height, width);
+  if (cutout != nullptr) drawn.cut = draw_cut(*cutout, random, first, height, width);
   return drawn;
 }
 
 /// The output for each byte of each channel: the float operations of ToTensor and Normalize, in
 /// their order and precision; without ToFloat, the byte itself.
 std::vector<float> ImageTransform::float_table(std::int64_t channels) const {
+  const auto* to_float = find<ToFloat>(steps_);
+  const auto* normalize = find<Normalize>(steps_);
   std::vector<float> table(static_cast<std::size_t>(256 * channels));
   for (std::size_t i = 0; i < table.size(); ++i) {
-    float value = static_cast<float>(i % 256) / (to_float_ ? 255.0F : 1.0F);
-    if (normalize_) value = (value - normalize_->mean[i / 256]) / normalize_->std[i / 256];
+    float value = static_cast<float>(i % 256) / (to_float != nullptr ? 255.0F : 1.0F);
+    if (normalize != nullptr) value = (value - normalize->mean[i / 256]) / normalize->std[i / 256];
     table[i] = value;
   }
   return table;
 }
 
 void ImageTransform::check(const Tensor& images, std::span<const std::int64_t> indices) const {
+  const auto* crop = find<RandomCrop>(steps_);
+  const auto* normalize = find<Normalize>(steps_);
   require<DTypeError>(images.dtype() == u8, "ImageTransform: images of ", images.dtype(),
                       ", but it reads bytes (u8)");
   require<ShapeError>(images.dim() == 4 && images.is_contiguous(), "ImageTransform: images ",
@@ -286,15 +292,16 @@ void ImageTransform::check(const Tensor& images, std::span<const std::int64_t> i
                       "ImageTransform: ", indices.size(), " indices for ", images.size(0),
                       " images");
   const std::int64_t channels = images.size(1);
-  require<ShapeError>(!normalize_ || static_cast<std::int64_t>(normalize_->mean.size()) == channels,
-                      "ImageTransform: Normalize has ", normalize_ ? normalize_->mean.size() : 0,
-                      " channels, images ", images.shape(), " have ", channels);
-  if (crop_) {
-    const std::int64_t height = images.size(2) + 2 * crop_->padding;
-    const std::int64_t width = images.size(3) + 2 * crop_->padding;
-    require<ShapeError>(crop_->height <= height && crop_->width <= width,
-                        "RandomCrop: ", crop_->height, " x ", crop_->width, " out of ", height,
-                        " x ", width, ", the size with padding");
+  require<ShapeError>(
+      normalize == nullptr || static_cast<std::int64_t>(normalize->mean.size()) == channels,
+      "ImageTransform: Normalize has ", normalize != nullptr ? normalize->mean.size() : 0,
+      " channels, images ", images.shape(), " have ", channels);
+  if (crop != nullptr) {
+    const std::int64_t height = images.size(2) + 2 * crop->padding;
+    const std::int64_t width = images.size(3) + 2 * crop->padding;
+    require<ShapeError>(crop->height <= height && crop->width <= width,
+                        "RandomCrop: ", crop->height, " x ", crop->width, " out of ", height, " x ",
+                        width, ", the size with padding");
   }
 }
 
@@ -302,6 +309,7 @@ template <class T>
 void ImageTransform::run(const Tensor& images, std::span<const std::int64_t> indices,
                          const Draw& draws, const Tensor& out) const {
   const std::int64_t channels = images.size(1), height = images.size(2), width = images.size(3);
+  const auto* crop = find<RandomCrop>(steps_);
   const std::vector<float> floats = float_table(channels);
   const std::vector<T> table(floats.begin(), floats.end());
   const Painter<T> painter{.channels = channels,
@@ -309,8 +317,8 @@ void ImageTransform::run(const Tensor& images, std::span<const std::int64_t> ind
                            .in_width = width,
                            .out_height = out.size(2),
                            .out_width = out.size(3),
-                           .padding = crop_ ? crop_->padding : 0,
-                           .fill = crop_ ? crop_->fill : std::uint8_t{0},
+                           .padding = crop != nullptr ? crop->padding : 0,
+                           .fill = crop != nullptr ? crop->fill : std::uint8_t{0},
                            .table = table.data()};
   const auto* in = images.data_ptr<std::uint8_t>();
   T* to = out.data_ptr<T>();
@@ -329,27 +337,30 @@ void ImageTransform::run(const Tensor& images, std::span<const std::int64_t> ind
 Tensor ImageTransform::apply(const Tensor& images, std::span<const std::int64_t> indices,
                              const Draw& draws) const {
   check(images, indices);
+  const auto* crop = find<RandomCrop>(steps_);
+  const auto* to_float = find<ToFloat>(steps_);
   Dims sizes = images.shape();
-  if (crop_) {
-    sizes[2] = crop_->height;
-    sizes[3] = crop_->width;
+  if (crop != nullptr) {
+    sizes[2] = crop->height;
+    sizes[3] = crop->width;
   }
-  Tensor out = Tensor::empty(
-      sizes, {.dtype = to_float_ ? f32 : u8, .device = images.device(), .format = options_.format});
+  Tensor out = Tensor::empty(sizes, {.dtype = to_float != nullptr ? f32 : u8,
+                                     .device = images.device(),
+                                     .format = options_.format});
 #ifdef RONDO_HAS_CUDA
   if (images.device().is_cuda()) {
     std::vector<Augmentation> drawn;
     for (std::size_t k = 0; k < indices.size(); ++k)
       drawn.push_back(draw(draws.stream(k), indices[k], images.size(2), images.size(3)));
     augment_on_gpu(images, drawn,
-                   {.padding = crop_ ? crop_->padding : 0,
-                    .fill = crop_ ? crop_->fill : std::uint8_t{0},
+                   {.padding = crop != nullptr ? crop->padding : 0,
+                    .fill = crop != nullptr ? crop->fill : std::uint8_t{0},
                     .table = float_table(images.size(1))},
                    out);
     return out;
   }
 #endif
-  if (to_float_) {
+  if (to_float != nullptr) {
     run<float>(images, indices, draws, out);
   } else {
     run<std::uint8_t>(images, indices, draws, out);

@@ -21,7 +21,6 @@
 // Read next: data/loader.h, which calls a transform on each batch.
 
 #include <array>
-#include <optional>
 #include <variant>
 #include <vector>
 
@@ -112,12 +111,7 @@ class ImageTransform {
   std::vector<float> float_table(std::int64_t channels) const;
 
   ImageTransformOptions options_;
-  std::optional<RandomCrop> crop_;
-  std::optional<RandomHorizontalFlip> flip_;
-  std::optional<ToFloat> to_float_;
-  std::optional<Normalize> normalize_;
-  std::optional<RandomErasing> erasing_;
-  std::optional<Cutout> cutout_;
+  std::vector<ImageStep> steps_;
 };
 
 }  // namespace rondo::data

@@ -10,6 +10,7 @@ import shutil
 import sys
 
 from pygments.lexers.special import TextLexer
+from sphinx.errors import ExtensionError
 
 project = "rondo"
 html_title = "rondo"
@@ -107,6 +108,8 @@ def show_lines(app, page, source):
     def captioned(match):
         path, language, block = match.groups()
         line = place_of(block.split("\n"), (root / path).read_text().split("\n"))
+        if line is None:
+            raise ExtensionError(f"{page}.md: {path} has no such lines:\n{block}")
         return f"```{{code-block}} {language}\n:caption: {path}, line {line}\n\n{block}\n```"
 
     if page.startswith("docs/book/"):

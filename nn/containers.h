@@ -2,7 +2,6 @@
 // Modules made of modules or of parameters: Sequential and ModuleList name them "0", "1", …;
 // ModuleDict and ParameterDict by keys. A Sequential may also have names of its own.
 
-#include <algorithm>
 #include <concepts>
 #include <initializer_list>
 #include <string>
@@ -10,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/checkpoint.h"
 #include "nn/module.h"
 
 namespace rondo::nn {
@@ -23,42 +21,21 @@ class NamedList {
   /// `what` names the elements in errors: "modules".
   explicit NamedList(const char* what) : what_(what) {}
   std::int64_t size() const { return static_cast<std::int64_t>(elements_.size()); }
-  bool contains(const std::string& key) const { return std::ranges::count(keys_, key) > 0; }
+  bool contains(const std::string& key) const;
   const std::vector<std::string>& keys() const { return keys_; }
   std::vector<T>& elements() { return elements_; }
 
   /// Element i. Throws Error outside 0 … size-1.
-  T& at(std::int64_t i) {
-    require(i >= 0 && i < size(), "index ", i, " in a container of ", size(), " ", what_);
-    return elements_[static_cast<std::size_t>(i)];
-  }
+  T& at(std::int64_t i);
   /// The element with this key. Throws Error for an unknown key.
+  const T& at(const std::string& key) const;
   T& at(const std::string& key) { return const_cast<T&>(std::as_const(*this).at(key)); }
-  const T& at(const std::string& key) const {
-    require(contains(key), "no element \"", key, "\" in a container of ", size(), " ", what_);
-    return elements_[static_cast<std::size_t>(std::ranges::find(keys_, key) - keys_.begin())];
-  }
   /// Adds an element, or replaces the one with this key. Throws Error for a key that is empty or
   /// contains a dot, because state dicts separate names by dots.
-  void insert(const std::string& key, T element) {
-    require(!key.empty() && key.find('.') == std::string::npos, "container: \"", key,
-            "\" is not a valid key: it must not be empty or contain a dot");
-    if (contains(key)) {
-      at(key) = std::move(element);
-      return;
-    }
-    keys_.push_back(key);
-    elements_.push_back(std::move(element));
-  }
+  void insert(const std::string& key, T element);
   /// The same, but throws Error if the key is taken.
-  void add(const std::string& key, T element) {
-    require(!contains(key), "container: two elements are called \"", key, "\"");
-    insert(key, std::move(element));
-  }
-  void erase(const std::string& key) {
-    elements_.erase(elements_.begin() + (&at(key) - elements_.data()));
-    keys_.erase(std::ranges::find(keys_, key));
-  }
+  void add(const std::string& key, T element);
+  void erase(const std::string& key);
 
  private:
   const char* what_;
@@ -76,10 +53,7 @@ class ModuleVector : public Module {
   auto begin() { return modules_.elements().begin(); }
   auto end() { return modules_.elements().end(); }
 
-  void visit(Visitor& v) override {
-    for (std::int64_t i = 0; i < size(); ++i)
-      v.child(modules_.keys()[static_cast<std::size_t>(i)], (*this)[i]);
-  }
+  void visit(Visitor& v) override;
 
  protected:
   ModuleVector() = default;
@@ -220,11 +194,7 @@ class Sequential : public detail::ModuleVector {
   /// (autograd/checkpoint.h). The modules must then not move in memory until backward.
   bool grad_checkpointing = false;
 
-  Tensor forward(const Tensor& x) override {
-    Tensor y = x;
-    for (AnyModule& module : *this) y = grad_checkpointing ? checkpoint(module, y) : module(y);
-    return y;
-  }
+  Tensor forward(const Tensor& x) override;
 };
 
 }  // namespace rondo::nn

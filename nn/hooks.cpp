@@ -44,18 +44,69 @@ Tensors spread(const Tensors& some, const std::vector<std::size_t>& places, std:
   return all;
 }
 
+/// A list of hooks with numbers. Hooks may have state of their own, which copies of the module
+/// share, as in Python.
+template <class F>
+using HookList = std::vector<std::pair<std::uint64_t, std::shared_ptr<F>>>;
+
 }  // namespace
+
+struct OwnedHooks::Lists {
+  HookList<PreHook> before;
+  HookList<Hook> after;
+  HookList<Hook> backward;
+  std::uint64_t next_id = 0;
+  Module* owner = nullptr;  // whose forward ran last; null after a move of the module
+};
+
+namespace {
+
+template <class F>
+HookHandle add(std::shared_ptr<OwnedHooks::Lists>& lists, HookList<F> OwnedHooks::Lists::*list,
+               F hook) {
+  if (lists == nullptr) lists = std::make_shared<OwnedHooks::Lists>();
+  const std::uint64_t id = lists->next_id++;
+  (lists.get()->*list).emplace_back(id, std::make_shared<F>(std::move(hook)));
+  return HookHandle([weak = std::weak_ptr(lists), list, id] {
+    if (const auto alive = weak.lock())
+      std::erase_if(alive.get()->*list, [id](const auto& entry) { return entry.first == id; });
+  });
+}
+
+}  // namespace
+
+OwnedHooks::OwnedHooks(const OwnedHooks& other)
+    : lists_(other.lists_ ? std::make_shared<Lists>(*other.lists_) : nullptr) {}
+OwnedHooks::OwnedHooks(OwnedHooks&& other) noexcept : lists_(std::move(other.lists_)) {
+  if (lists_ != nullptr) lists_->owner = nullptr;
+}
+OwnedHooks& OwnedHooks::operator=(OwnedHooks other) noexcept {
+  lists_ = std::move(other.lists_);
+  return *this;
+}
+
+bool OwnedHooks::are_empty() const {
+  return lists_->before.empty() && lists_->after.empty() && lists_->backward.empty();
+}
+
+HookHandle OwnedHooks::add_before(PreHook hook) {
+  return add(lists_, &Lists::before, std::move(hook));
+}
+HookHandle OwnedHooks::add_after(Hook hook) { return add(lists_, &Lists::after, std::move(hook)); }
+HookHandle OwnedHooks::add_backward(Hook hook) {
+  return add(lists_, &Lists::backward, std::move(hook));
+}
 
 /// What the two nodes of one call share.
 struct HookedCall::Backward {
   Module* module;
-  std::weak_ptr<Hooks> hooks;
+  std::weak_ptr<OwnedHooks::Lists> hooks;
   std::size_t inputs = 0, outputs = 0;
   bool is_at_inputs = false;  // whether an input requires a gradient
   Tensors grad_output = {};
 
   void run(Tensors& grad_input) {
-    const std::shared_ptr<Hooks> alive = hooks.lock();
+    const std::shared_ptr<OwnedHooks::Lists> alive = hooks.lock();
     require<AutogradError>(alive != nullptr && alive->owner == module,
                            "register_full_backward_hook: the module was destroyed or moved before "
                            "backward");

@@ -30,56 +30,33 @@ class Module;
 
 namespace detail {
 
-/// The hooks of one module. An empty result keeps the tensors; other results replace them.
-struct Hooks {
-  using Before = std::function<Tensors(Module&, const Tensors& inputs)>;
-  using After = std::function<Tensors(Module&, const Tensors& inputs, const Tensors& outputs)>;
-  using Backward =
-      std::function<Tensors(Module&, const Tensors& grad_input, const Tensors& grad_output)>;
-  /// Hooks may have state of their own, which copies of the module share, as in Python.
-  template <class F>
-  using List = std::vector<std::pair<std::uint64_t, std::shared_ptr<F>>>;
-  List<Before> before;
-  List<After> after;
-  List<Backward> backward;
-  std::uint64_t next_id = 0;
-  Module* owner = nullptr;  // whose forward ran last; null after a move of the module
-};
+/// An empty result keeps the tensors; other results replace them.
+using PreHook = std::function<Tensors(Module&, const Tensors& inputs)>;
+/// Also of backward, with (grad_input, grad_output).
+using Hook = std::function<Tensors(Module&, const Tensors& inputs, const Tensors& outputs)>;
 
 /// Owns the hooks of a module; null until it has one. A copy has copies of them.
 class OwnedHooks {
  public:
+  struct Lists;
+
   OwnedHooks() = default;
-  OwnedHooks(const OwnedHooks& other)
-      : hooks_(other.hooks_ ? std::make_shared<Hooks>(*other.hooks_) : nullptr) {}
-  OwnedHooks(OwnedHooks&& other) noexcept : hooks_(std::move(other.hooks_)) {
-    if (hooks_ != nullptr) hooks_->owner = nullptr;
-  }
-  OwnedHooks& operator=(OwnedHooks other) noexcept {
-    hooks_ = std::move(other.hooks_);
-    return *this;
-  }
+  OwnedHooks(const OwnedHooks& other);
+  OwnedHooks(OwnedHooks&& other) noexcept;
+  OwnedHooks& operator=(OwnedHooks other) noexcept;
   ~OwnedHooks() = default;
 
-  const std::shared_ptr<Hooks>& get() const { return hooks_; }
-  bool empty() const {
-    return hooks_ == nullptr ||
-           (hooks_->before.empty() && hooks_->after.empty() && hooks_->backward.empty());
-  }
+  const std::shared_ptr<Lists>& get() const { return lists_; }
+  bool empty() const { return lists_ == nullptr || are_empty(); }
 
-  template <class F>
-  HookHandle add(Hooks::List<F> Hooks::*list, F hook) {
-    if (hooks_ == nullptr) hooks_ = std::make_shared<Hooks>();
-    const std::uint64_t id = hooks_->next_id++;
-    (hooks_.get()->*list).emplace_back(id, std::make_shared<F>(std::move(hook)));
-    return HookHandle([weak = std::weak_ptr(hooks_), list, id] {
-      if (const auto hooks = weak.lock())
-        std::erase_if(hooks.get()->*list, [id](const auto& entry) { return entry.first == id; });
-    });
-  }
+  HookHandle add_before(PreHook hook);
+  HookHandle add_after(Hook hook);
+  HookHandle add_backward(Hook hook);
 
  private:
-  std::shared_ptr<Hooks> hooks_;
+  bool are_empty() const;
+
+  std::shared_ptr<Lists> lists_;
 };
 
 /// `hook`, which returns nothing, a tensor or tensors, as a function that returns tensors.
@@ -116,7 +93,7 @@ class HookedCall {
   struct AtOutputs;
 
   Module& module_;
-  std::shared_ptr<Hooks> hooks_;  // or null
+  std::shared_ptr<OwnedHooks::Lists> hooks_;  // or null
   std::shared_ptr<Backward> backward_;
   Tensors inputs_;
 };

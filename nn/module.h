@@ -226,22 +226,21 @@ class Module {
   /// hook(module, inputs), before forward.
   template <class F>
   HookHandle register_forward_pre_hook(F hook) {
-    return self().hooks_.add(&detail::Hooks::before,
-                             detail::as_hook<F, const Tensors&>(std::move(hook)));
+    return self().hooks_.add_before(detail::as_hook<F, const Tensors&>(std::move(hook)));
   }
   /// hook(module, inputs, outputs), after forward.
   template <class F>
   HookHandle register_forward_hook(F hook) {
-    return self().hooks_.add(&detail::Hooks::after,
-                             detail::as_hook<F, const Tensors&, const Tensors&>(std::move(hook)));
+    return self().hooks_.add_after(
+        detail::as_hook<F, const Tensors&, const Tensors&>(std::move(hook)));
   }
   /// hook(module, grad_input, grad_output), in backward, when the gradients of the arguments are
   /// complete. Undefined tensors have no gradient; if no argument requires one, the hook runs when
   /// the gradients of the results are complete. The module must stay where it is until backward.
   template <class F>
   HookHandle register_full_backward_hook(F hook) {
-    return self().hooks_.add(&detail::Hooks::backward,
-                             detail::as_hook<F, const Tensors&, const Tensors&>(std::move(hook)));
+    return self().hooks_.add_backward(
+        detail::as_hook<F, const Tensors&, const Tensors&>(std::move(hook)));
   }
 
  protected:

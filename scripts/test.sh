@@ -89,12 +89,12 @@ run() {
   phase "run $name"
 }
 # run_tests NAME FOLDER ARGUMENTS…: runs CTest. PROCESSORS in tests/CMakeLists.txt is the number of half cores that a test
-# keeps busy; for a test that mostly waits it is one. Two slots more than there are half cores keep the cores busy while
-# tests start processes and read files.
+# keeps busy; for a test that mostly waits it is one, and three of these run at a time. Three slots more than there are
+# half cores keep the cores busy meanwhile.
 run_tests() {
   local name=$1 folder=$2
   shift 2
-  run "$name" ctest --test-dir "$folder" -j $((2 * jobs + 2)) --output-on-failure --no-tests=error "$@"
+  run "$name" ctest --test-dir "$folder" -j $((2 * jobs + 3)) --output-on-failure --no-tests=error "$@"
 }
 
 # Build everything before running anything, so that a broken build is reported early.

@@ -71,12 +71,12 @@ void agree_on_options(const optim::Optimizer& optimizer, const optim::LRSchedule
   for (const auto& metric : options.metrics)
     metrics += concat(metrics.empty() ? "" : ", ", metric.name);
   agree("metrics", metrics);
-  agree("checkpoint_dir", options.checkpoint_dir.string());
+  agree("checkpoint_dir", options.checkpoint_dir);
   agree("checkpoint_every", options.checkpoint_every);
   agree("keep_checkpoints", options.keep_checkpoints);
   agree("async_checkpoints", options.async_checkpoints);
   agree("resume", options.resume);
-  agree("trace", options.trace.string());
+  agree("trace", options.trace);
   std::string settings;
   for (const auto& entry : options.config)
     settings += concat(settings.empty() ? "" : ", ", entry.first);

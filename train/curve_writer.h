@@ -4,8 +4,8 @@
 // includes it). Only rank 0 uses it.
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
+#include <string>
 
 #include "nn/module.h"
 #include "train/metrics.h"
@@ -23,10 +23,9 @@ class CurveWriter {
 
 struct CurveFormat {
   /// Throws the errors of `open` that can be detected without writing.
-  void (*check)(const std::filesystem::path& folder);
+  void (*check)(const std::string& folder);
   /// Ignores what an earlier run wrote for `first_step` and later steps.
-  std::unique_ptr<CurveWriter> (*open)(const std::filesystem::path& folder,
-                                       std::int64_t first_step);
+  std::unique_ptr<CurveWriter> (*open)(const std::string& folder, std::int64_t first_step);
 };
 /// Returns true, so that it can initialise an inline variable in the header. The last registration
 /// counts. Call it before main or on one thread.

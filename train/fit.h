@@ -8,12 +8,12 @@
 //
 // Read next: io/checkpoint.h, dist/data_parallel/ddp.h.
 
-#include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <string>
 #include <vector>
 
 #include "data/loader.h"
@@ -86,7 +86,7 @@ struct FitOptions {
 
   /// The folder of the checkpoints and the metrics file; empty: none. If an earlier run is there
   /// and is not resumed, it is moved to the subfolder previous-1/, or the first free number.
-  std::filesystem::path checkpoint_dir = {};
+  std::string checkpoint_dir = {};
   std::int64_t checkpoint_every = 0;  // in steps; 0: only after each epoch
   /// Keeps this many of the newest checkpoints, and best.safetensors. If the newest is damaged, a
   /// resumed run uses the previous one.
@@ -102,20 +102,20 @@ struct FitOptions {
   io::Metadata config = {};
 
   /// The metrics of the run as a table, one row per epoch; empty: none. Replaced unless `resume`.
-  std::filesystem::path csv = {};
+  std::string csv = {};
   /// The metrics as curves, the parameters as histograms, and the model's graph, in a folder for
   /// TensorBoard (extras/tensorboard/curves.h); empty: none.
-  std::filesystem::path tensorboard = {};
+  std::string tensorboard = {};
 
   /// Where the time of all ranks went, as a file for chrome://tracing (train/trace.h); a run that
   /// fails writes one file per rank. Empty: none.
-  std::filesystem::path trace = {};
+  std::string trace = {};
 
   /// The number of steps to profile on rank 0, after a few to warm up (train/profiled_steps.h); 0:
   /// none.
   std::int64_t profile_steps = 0;
   /// The ops of the profiled steps, as a file for chrome://tracing; empty: none.
-  std::filesystem::path profile = {};
+  std::string profile = {};
 
   std::ostream* out = nullptr;  // where rank 0 prints its progress; null: nowhere
   ProgressStyle progress = ProgressStyle::automatic;
@@ -130,12 +130,12 @@ struct FitResult {
   Evaluation test;  // after the last complete epoch; samples 0: none
   double best_test_accuracy = 0;
   double best_test_loss = std::numeric_limits<double>::infinity();
-  double final_loss = 0;             // mean over the last epoch's steps of all ranks
-  double img_per_s = 0;              // of all ranks together, without the evaluation
-  std::int64_t epochs = 0;           // completed, including those before a resume
-  int stopped_by = 0;                // SIGTERM or SIGINT; a checkpoint was written
-  bool stopped_early = false;        // a callback returned false
-  std::filesystem::path checkpoint;  // empty: none
+  double final_loss = 0;       // mean over the last epoch's steps of all ranks
+  double img_per_s = 0;        // of all ranks together, without the evaluation
+  std::int64_t epochs = 0;     // completed, including those before a resume
+  int stopped_by = 0;          // SIGTERM or SIGINT; a checkpoint was written
+  bool stopped_early = false;  // a callback returned false
+  std::string checkpoint;      // empty: none
   /// The profiled steps of rank 0; may be null.
   std::shared_ptr<const Profiler> profile = {};
   /// For each step of this call of fit: the loss (under DDP the mean over all ranks, otherwise this

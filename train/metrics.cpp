@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -84,16 +85,16 @@ std::string MetricsFile::read(std::int64_t keep_epochs) {
   std::error_code nothing_there;
   const auto type = std::filesystem::status(path_, nothing_there).type();
   using enum std::filesystem::file_type;
-  require<IoError>(type != directory, path_.string(), ": is a folder");
+  require<IoError>(type != directory, path_, ": is a folder");
   // A device or a pipe might never end.
-  require<IoError>(type == regular || type == not_found || type == none, path_.string(),
+  require<IoError>(type == regular || type == not_found || type == none, path_,
                    ": is not a regular file");
   std::ifstream old(path_);
   if (!old) return "";
   const Lines there(old, is_table());
   if (!there.header.empty()) {
     require<IoError>(
-        there.header.starts_with("epoch,"), path_.string(),
+        there.header.starts_with("epoch,"), path_,
         ": its first column is not epoch, so it is not a run's metrics: ", there.header);
     header_ = there.header + '\n';
   }
@@ -101,7 +102,7 @@ std::string MetricsFile::read(std::int64_t keep_epochs) {
   bool goes_on = keep_epochs > 0;  // new runs keep no rows; a stopped run's later rows are dropped
   for (const std::string& line : there.lines) {
     const auto epoch = is_table() ? epoch_of_row(header_, line) : epoch_of_json(path_, line);
-    require<IoError>(epoch || line.empty() || !goes_on, path_.string(),
+    require<IoError>(epoch || line.empty() || !goes_on, path_,
                      ": has a line that is not a row of a run and would be lost: \"", line,
                      "\"; repair the line or move the file away");
     if (epoch && *epoch <= static_cast<double>(keep_epochs))
@@ -113,32 +114,32 @@ std::string MetricsFile::read(std::int64_t keep_epochs) {
   return header_ + kept;
 }
 
-void MetricsFile::check(const std::filesystem::path& path) {
-  io::require_writable_folder(path.parent_path());
+void MetricsFile::check(const std::string& path) {
+  io::require_writable_folder(std::filesystem::path(path).parent_path());
   MetricsFile file;
   file.path_ = path;
   file.read(0);
 }
 
-MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t keep_epochs)
-    : path_(std::move(path)) {
+MetricsFile::MetricsFile(std::string path, std::int64_t keep_epochs) : path_(std::move(path)) {
   std::error_code error;
-  if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), error);
-  require<IoError>(!error, path_.parent_path().string(), ": cannot be created: ", error.message());
+  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  require<IoError>(!error, folder.string(), ": cannot be created: ", error.message());
   const std::string kept = read(keep_epochs);
-  io::AtomicFile file(path_.string());
+  io::AtomicFile file(path_);
   file.write(kept.data(), kept.size());
   file.commit();
   // A link that the user made was followed above. A link that appears later is not followed.
   file_ = std::filesystem::canonical(path_, error).string();
-  require<IoError>(!error, path_.string(), ": cannot be written: ", error.message());
+  require<IoError>(!error, path_, ": cannot be written: ", error.message());
 }
 
 void MetricsFile::check_columns(const Metrics& metrics) const {
   if (path_.empty() || !is_table() || header_.empty()) return;
   const std::string header = row(metrics, true);
   const auto columns = [](const std::string& line) { return line.substr(0, line.find('\n')); };
-  require<IoError>(header_ == header, path_.string(), ": its columns are ", columns(header_),
+  require<IoError>(header_ == header, path_, ": its columns are ", columns(header_),
                    ", but this run's metrics are ", columns(header),
                    "; give this run a table of its own");
 }
@@ -186,10 +187,10 @@ Metrics metrics_of_json(const std::string& line) {
 
 }  // namespace
 
-std::vector<Metrics> read_metrics(const std::filesystem::path& path) {
+std::vector<Metrics> read_metrics(const std::string& path) {
   std::ifstream file(path);
-  require<IoError>(file.good(), path.string(), ": cannot be opened");
-  const bool is_table = path.extension() == ".csv";
+  require<IoError>(file.good(), path, ": cannot be opened");
+  const bool is_table = path.ends_with(".csv");
   const Lines there(file, is_table);
   std::map<double, Metrics> by_epoch;
   for (const std::string& line : there.lines) {

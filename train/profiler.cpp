@@ -257,9 +257,9 @@ std::vector<std::pair<Phase, double>> Profiler::phases() const {
   return sums;
 }
 
-void Profiler::write_chrome_trace(const std::filesystem::path& path, int rank) const {
+void Profiler::write_chrome_trace(const std::string& path, int rank) const {
   require(!threads_.empty(), "profiler: nothing was recorded, so there is nothing to write to ",
-          path.string());
+          path);
   using std::chrono::nanoseconds;
   ChromeTrace trace;
   trace.name_process(rank, concat("rank ", rank, " on ", dist::host_name()));

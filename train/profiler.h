@@ -26,7 +26,6 @@
 // How events are recorded: tensor/record_function.h. Communication of all ranks: train/trace.h.
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -133,7 +132,7 @@ class Profiler {
   /// The table as text, in milliseconds per step.
   std::string table(const TableOptions& options = {}) const;
   /// For chrome://tracing and ui.perfetto.dev, `rank` as the process. Throws IoError.
-  void write_chrome_trace(const std::filesystem::path& path, int rank = 0) const;
+  void write_chrome_trace(const std::string& path, int rank = 0) const;
 
  private:
   RecordingOptions options_;

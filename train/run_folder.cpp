@@ -1,5 +1,7 @@
 #include "train/run_folder.h"
 
+#include <filesystem>
+
 #include "tensor/printable.h"
 #include "train/run_state.h"
 

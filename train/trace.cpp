@@ -1,6 +1,7 @@
 #include "train/trace.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <thread>
 #include <utility>
@@ -47,7 +48,7 @@ Nanoseconds offset_to_rank_0(dist::Communicator& comm) {
 
 }  // namespace
 
-TimelineTrace::TimelineTrace(dist::Communicator& comm, std::filesystem::path if_it_fails)
+TimelineTrace::TimelineTrace(dist::Communicator& comm, std::string if_it_fails)
     : comm_(comm), if_it_fails_(std::move(if_it_fails)) {
   // Ranks on one machine share the clock.
   if (!comm.shares_memory()) offset_ = offset_to_rank_0(comm);
@@ -65,7 +66,7 @@ void TimelineTrace::write_own() const noexcept {
   if (if_it_fails_.empty()) return;
   try {
     std::filesystem::path path = if_it_fails_;
-    path.replace_extension(concat(".rank", comm_.rank(), if_it_fails_.extension().string()));
+    path.replace_extension(concat(".rank", comm_.rank(), path.extension().string()));
     ChromeTraceFile file(path);
     file.add(events(true));
     file.commit();
@@ -132,7 +133,7 @@ void TimelineTrace::wait_for_collectives() const {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-void TimelineTrace::write(const std::filesystem::path& path) {
+void TimelineTrace::write(const std::string& path) {
   if_it_fails_.clear();
   wait_for_collectives();
   const std::string mine = events(false);

@@ -21,7 +21,6 @@
 #include <chrono>
 #include <deque>
 #include <exception>
-#include <filesystem>
 #include <string>
 
 #include "dist/collectives/communicator.h"
@@ -36,7 +35,7 @@ class TimelineTrace {
   /// TimelineTrace. If an exception destroys the TimelineTrace before `write`, every rank that is
   /// informed of the failure writes its own events, including unfinished ones, to a file named
   /// `if_it_fails` plus its rank: trace.rank1.json. Empty: no file.
-  explicit TimelineTrace(dist::Communicator& comm, std::filesystem::path if_it_fails = {});
+  explicit TimelineTrace(dist::Communicator& comm, std::string if_it_fails = {});
   ~TimelineTrace();
   TimelineTrace(const TimelineTrace&) = delete;
   TimelineTrace& operator=(const TimelineTrace&) = delete;
@@ -64,7 +63,7 @@ class TimelineTrace {
 
   /// Writes the events of all ranks in Chrome's trace format, whole or not at all. Collective.
   /// Throws IoError.
-  void write(const std::filesystem::path& path);
+  void write(const std::string& path);
 
  private:
   // Each lane keeps only this many of its last spans: viewers become slow with more.
@@ -81,7 +80,7 @@ class TimelineTrace {
   Clock::time_point start_;
   std::chrono::nanoseconds offset_{0};  // to be added to get the time on rank 0's clock
   std::deque<Recorded> spans_;
-  std::filesystem::path if_it_fails_;
+  std::string if_it_fails_;
   std::size_t capacity_before_ = 0;              // of the recorder
   int exceptions_ = std::uncaught_exceptions();  // already in flight at construction
 };

@@ -1,12 +1,30 @@
 #include "dist/failure/flight_recorder.h"
 
 #include <algorithm>
+#include <deque>
 #include <iomanip>
 #include <iterator>
+#include <mutex>
 #include <sstream>
 #include <utility>
 
 namespace rondo::dist {
+
+struct FlightRecorder::Records {
+  std::mutex mutex;
+  std::size_t capacity = 1;  // at least 1
+  std::uint64_t first = 0;   // the number of the oldest record that is kept
+  std::deque<FlightRecord> records;
+
+  /// Null if newer records have replaced it.
+  FlightRecord* find(std::uint64_t record) {
+    return record < first || record - first >= records.size() ? nullptr : &records[record - first];
+  }
+};
+
+FlightRecorder::FlightRecorder(std::size_t capacity) : all_(std::make_shared<Records>()) {
+  set_capacity(capacity);
+}
 
 std::shared_ptr<FlightRecorder> FlightRecorder::of_group(std::string group) const {
   auto recorder = std::make_shared<FlightRecorder>(*this);
@@ -29,11 +47,6 @@ std::uint64_t FlightRecorder::issued(const Signature& signature, const std::stri
     records.back().state = FlightRecord::running;
   }
   return all_->first + records.size() - 1;
-}
-
-/// Null if newer records have replaced it.
-FlightRecord* FlightRecorder::Records::find(std::uint64_t record) {
-  return record < first || record - first >= records.size() ? nullptr : &records[record - first];
 }
 
 void FlightRecorder::started(std::uint64_t record, Clock::time_point at) {

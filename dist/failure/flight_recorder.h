@@ -13,9 +13,7 @@
 // Messages are not recorded. Thread-safe.
 
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -34,7 +32,7 @@ struct FlightRecord {
 
 class FlightRecorder {
  public:
-  explicit FlightRecorder(std::size_t capacity = 256) { set_capacity(capacity); }
+  explicit FlightRecorder(std::size_t capacity = 256);
   /// A recorder for a group's collectives, which are kept among all records of this one.
   std::shared_ptr<FlightRecorder> of_group(std::string group) const;
 
@@ -54,15 +52,9 @@ class FlightRecorder {
   std::size_t set_capacity(std::size_t capacity);
 
  private:
-  struct Records {
-    std::mutex mutex;
-    std::size_t capacity = 1;  // at least 1
-    std::uint64_t first = 0;   // the number of the oldest record that is kept
-    std::deque<FlightRecord> records;
-    FlightRecord* find(std::uint64_t record);
-  };
+  struct Records;
 
-  std::shared_ptr<Records> all_ = std::make_shared<Records>();  // also those of groups
+  std::shared_ptr<Records> all_;  // also those of groups
   std::string group_;
 };
 

@@ -88,12 +88,11 @@ int get(const std::string& name, const std::string& folder) {
   }
   std::cerr << fmt::format("{}: {} from {}\n", name, size_of(known->remote),
                            known->remote.files.at(0).url);
-  const auto path = data::obtain(
-      known->remote, folder.empty() ? data::cache_dir() : std::filesystem::path(folder));
+  const std::string path = data::obtain(known->remote, folder.empty() ? data::cache_dir() : folder);
   const std::string lacks = what_lacks(known->remote, path);
-  require<IoError>(lacks.empty(), path.string(), ": exists", lacks,
+  require<IoError>(lacks.empty(), path, ": exists", lacks,
                    "; remove the folder and run this command again");
-  std::cout << printable(path.string()) << "\n";
+  std::cout << printable(path) << "\n";
   return 0;
 }
 

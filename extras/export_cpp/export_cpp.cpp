@@ -5,6 +5,7 @@
 #include "extras/export_cpp/export_cpp.h"
 
 #include <cstring>
+#include <filesystem>
 
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
@@ -77,7 +78,7 @@ void require_constants(const nn::Trace& first, const nn::Trace& second, const Te
 
 }  // namespace
 
-void export_cpp(const nn::ModelCall& call, const std::filesystem::path& path) {
+void export_cpp(const nn::ModelCall& call, const std::string& path) {
   require(call.inputs.size() == 1, "export_cpp: forward has ", call.inputs.size(),
           " tensors as arguments; a C++ file has one input");
   const Tensor input = call.inputs[0].tensor.detach().clone().contiguous();
@@ -87,9 +88,9 @@ void export_cpp(const nn::ModelCall& call, const std::filesystem::path& path) {
                       " has no elements");
   std::filesystem::path weights_path = path;
   weights_path.replace_extension(".weights");
-  require<IoError>(path != weights_path, path.string(),
+  require<IoError>(path != weights_path, path,
                    ": the file of weights would have the same name; use the extension .cpp");
-  AtomicFile code(path.string()), weights(weights_path.string());  // fail before the work
+  AtomicFile code(path), weights(weights_path);  // fail before the work
 
   const NoGradGuard no_grad;  // traces record nevertheless
   const Tensor other = others(input);

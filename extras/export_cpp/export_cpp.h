@@ -13,7 +13,7 @@
 // activations share one piece of memory, planned when the code is written.
 
 #include <concepts>
-#include <filesystem>
+#include <string>
 
 #include "nn/model_call.h"
 #include "nn/module.h"
@@ -35,9 +35,9 @@ namespace rondo::io {
 /// Throws Error naming op and module for an op that has no C++ form, DTypeError for a dtype other
 /// than f32, ShapeError for an example without elements, and IoError naming the file if it cannot
 /// be written. No new file is left in these cases.
-void export_cpp(const nn::ModelCall& call, const std::filesystem::path& path);
+void export_cpp(const nn::ModelCall& call, const std::string& path);
 template <std::derived_from<nn::Module> M>
-void export_cpp(M& model, const Tensor& example, const std::filesystem::path& path) {
+void export_cpp(M& model, const Tensor& example, const std::string& path) {
   export_cpp(nn::call_of(model, example), path);
 }
 

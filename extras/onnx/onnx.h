@@ -16,7 +16,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <tuple>
@@ -57,11 +56,11 @@ struct OnnxOptions {
 /// forward must not do that.) Throws IoError naming the file if it cannot be written or would have
 /// more than 2 GB, which ONNX does not allow; no file is left in that case. Throws Error if rondo
 /// was built without protobuf.
-void export_onnx(const nn::ModelCall& call, const std::filesystem::path& path,
+void export_onnx(const nn::ModelCall& call, const std::string& path,
                  const OnnxOptions& options = {});
 /// `example` is the argument of the model's forward, or a std::tuple of all its arguments.
 template <std::derived_from<nn::Module> M, class Example>
-void export_onnx(M& model, const Example& example, const std::filesystem::path& path,
+void export_onnx(M& model, const Example& example, const std::string& path,
                  const OnnxOptions& options = {}) {
   if constexpr (requires { std::tuple_size<Example>::value; }) {
     export_onnx(

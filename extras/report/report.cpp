@@ -340,9 +340,9 @@ std::string html(const Report& report) {
          "</main>\n</body>\n</html>\n";
 }
 
-void write_report(const std::filesystem::path& path, const Report& report) {
+void write_report(const std::string& path, const Report& report) {
   const std::string page = html(report);
-  io::AtomicFile file(path.string());
+  io::AtomicFile file(path);
   file.write(page.data(), page.size());
   file.commit();
 }

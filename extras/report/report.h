@@ -12,7 +12,6 @@
 //
 // examples/programs/classifier/report.cpp fills in all fields.
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -47,6 +46,6 @@ struct Report {
 std::string html(const Report& report);
 
 /// Writes the page, whole or not at all. Throws IoError.
-void write_report(const std::filesystem::path& path, const Report& report);
+void write_report(const std::string& path, const Report& report);
 
 }  // namespace rondo::train

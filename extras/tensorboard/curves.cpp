@@ -9,7 +9,7 @@ namespace {
 
 class TensorBoardCurves final : public CurveWriter {
  public:
-  TensorBoardCurves(const std::filesystem::path& folder, std::int64_t first_step)
+  TensorBoardCurves(const std::string& folder, std::int64_t first_step)
       : writer_(folder, {.purge_step = first_step}) {}
 
   void log(const Metrics& metrics, nn::Module& model) override {
@@ -31,12 +31,11 @@ class TensorBoardCurves final : public CurveWriter {
 }  // namespace
 
 bool register_tensorboard() {
-  return register_curve_format(
-      {.check = io::SummaryWriter::check,
-       .open = [](const std::filesystem::path& folder,
-                  std::int64_t first_step) -> std::unique_ptr<CurveWriter> {
-         return std::make_unique<TensorBoardCurves>(folder, first_step);
-       }});
+  return register_curve_format({.check = io::SummaryWriter::check,
+                                .open = [](const std::string& folder, std::int64_t first_step)
+                                    -> std::unique_ptr<CurveWriter> {
+                                  return std::make_unique<TensorBoardCurves>(folder, first_step);
+                                }});
 }
 
 }  // namespace rondo::train::detail

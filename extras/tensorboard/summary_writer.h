@@ -15,7 +15,6 @@
 // by a crash is valid up to its last complete record.
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -35,8 +34,7 @@ class SummaryWriter {
  public:
   /// Creates the folder, and in it a new file events.out.tfevents.TIME.HOST.PID.N. Throws IoError
   /// if it cannot, and Error if rondo was built without protobuf.
-  explicit SummaryWriter(const std::filesystem::path& folder,
-                         const SummaryWriterOptions& options = {});
+  explicit SummaryWriter(const std::string& folder, const SummaryWriterOptions& options = {});
   ~SummaryWriter();
   SummaryWriter(const SummaryWriter&) = delete;
   SummaryWriter& operator=(const SummaryWriter&) = delete;
@@ -45,7 +43,7 @@ class SummaryWriter {
   // Error for an empty tag.
 
   /// Throws the errors of the constructor that can be detected without writing.
-  static void check(const std::filesystem::path& folder);
+  static void check(const std::string& folder);
 
   /// Adds a point to a curve. NaN and infinities are kept; TensorBoard marks them.
   void add_scalar(const std::string& tag, double value, std::int64_t step);
@@ -74,13 +72,13 @@ class SummaryWriter {
 
   /// Does nothing: every record is passed to the operating system at once.
   void flush();
-  const std::filesystem::path& path() const { return path_; }
+  const std::string& path() const { return path_; }
 
  private:
   /// Appends a record. `event`: a serialized Event.
   void write(const std::string& event);
 
-  std::filesystem::path path_;
+  std::string path_;
   std::optional<OwnFile> file_;
 };
 

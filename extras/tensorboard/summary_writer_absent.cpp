@@ -5,10 +5,10 @@
 
 namespace rondo::io {
 
-SummaryWriter::SummaryWriter(const std::filesystem::path& folder, const SummaryWriterOptions&) {
+SummaryWriter::SummaryWriter(const std::string& folder, const SummaryWriterOptions&) {
   check(folder);
 }
-void SummaryWriter::check(const std::filesystem::path& folder) {
+void SummaryWriter::check(const std::string& folder) {
   throw Error(concat("TensorBoard's files in ", folder.string(),
                      " cannot be written: rondo was built without protobuf (apt-get install "
                      "libprotobuf-dev protobuf-compiler, and configure again)"));

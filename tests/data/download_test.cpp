@@ -182,7 +182,7 @@ TEST_F(Obtain, OneOfManyProcessesDownloads) {
     if (child == 0) {
       int status = 1;
       try {
-        status = read_file(obtain(set_, cache_) / "a") == "1" ? 0 : 2;
+        status = read_file(obtain(set_, cache_) + "/a") == "1" ? 0 : 2;
       } catch (...) {
       }
       _exit(status);
@@ -314,7 +314,7 @@ TEST_F(Obtain, OtherSetsAreGotByHand) {
 TEST_F(Obtain, AnArchivePutThereByHandNeedsNoServer) {
   write_file(cache_ / "set.tar.gz", read_file(scratch_ / "set.tar.gz"));
   fs::remove(scratch_ / "set.tar.gz");
-  EXPECT_EQ(read_file(obtain(set_, cache_) / "a"), "1");
+  EXPECT_EQ(read_file(obtain(set_, cache_) + "/a"), "1");
 }
 
 TEST_F(Find, UnknownNamesAndHomelessUsers) {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Compiles the PTX of the libraries to machine code and checks what ptxas says of each kernel.
 
-check_ptxas.py PTXAS OBJECT…    fails if a kernel keeps values in memory instead of registers (a spill), needs more registers or shared
-                                memory than two blocks on a multiprocessor have, or does not move 16 bytes at a time although it should
+check_ptxas.py compile PTXAS OBJECT LOG    compiles the PTX of an object and writes what ptxas says; part of the build
+check_ptxas.py check OBJECT LOG …          fails if a kernel keeps values in memory instead of registers (a spill), needs more registers
+                                           or shared memory than two blocks on a multiprocessor have, or does not move 16 bytes at a
+                                           time although it should
 
-Prints the kernels with the most registers. The machine code itself is not run.
+`check` prints the kernels with the most registers. The machine code itself is not run.
 """
-import concurrent.futures
 import os
 import re
 import subprocess
@@ -43,21 +44,33 @@ def wide_accesses(ptx, kind):
     return len(re.findall(kind + r'\.global(?:\.\w+)*\.(?:v4\.\w32|v2\.\w64)\b', ptx))
 
 
-def compiled(arguments):
-    """(mangled name, registers, spilled bytes, shared memory, threads, wide loads, wide stores) for each kernel of an object."""
-    ptxas, path = arguments
+def ptx_of(path):
     with open(path, 'rb') as file:
         ptx = ptx_in(file.read())
     if not ptx:
         sys.exit(f'{path} has no PTX')
+    return ptx
+
+
+def compile_object(ptxas, path, log):
+    ptx = ptx_of(path)
     architecture = re.search(r'^\.target (sm_\d+)', ptx, re.M)[1]
     run = subprocess.run([ptxas, '-v', '-arch=' + architecture, '-o', os.devnull, '-'], input=ptx, capture_output=True, text=True)
     if run.returncode:
         sys.exit(f'{path}: {run.stderr}')
+    with open(log, 'w') as file:
+        file.write(run.stderr)
+
+
+def compiled(path, log):
+    """(mangled name, registers, spilled bytes, shared memory, threads, wide loads, wide stores) for each kernel of an object."""
+    ptx = ptx_of(path)
+    with open(log) as file:
+        said = file.read()
     bodies = {m[1]: m[0] for m in re.finditer(r'\.entry (\S+?)\(.*?^\}', ptx, re.S | re.M)}
     kernels = []
     for m in re.finditer(r"Compiling entry function '(\S+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?"
-                         r'Used (\d+) registers(.*?)$', run.stderr, re.S | re.M):
+                         r'Used (\d+) registers(.*?)$', said, re.S | re.M):
         shared = re.search(r'(\d+) bytes smem', m[5])
         threads = re.search(r'\.maxntid (\d+)', bodies[m[1]])
         kernels.append((m[1], int(m[4]), int(m[2]) + int(m[3]), int(shared[1]) if shared else 0, int(threads[1]) if threads else 256,
@@ -65,10 +78,8 @@ def compiled(arguments):
     return kernels
 
 
-def main():
-    ptxas, *objects = sys.argv[1:]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        kernels = [k for found in pool.map(compiled, [(ptxas, o) for o in objects]) for k in found]
+def check(objects, logs):
+    kernels = [kernel for path, log in zip(objects, logs) for kernel in compiled(path, log)]
     names = subprocess.run(['c++filt'], input='\n'.join(k[0] for k in kernels), capture_output=True, text=True, check=True).stdout.split('\n')
     names = [re.sub(r'\(anonymous namespace\)::|rondo::(cuda::)?(detail::)?|^void ', '', name) for name in names]
     faults, wide_found = [], dict.fromkeys(WIDE, 0)
@@ -92,6 +103,13 @@ def main():
     print('\n'.join(faults))
     print(f'{len(kernels)} kernels; {len(faults)} faults')
     sys.exit(1 if faults or not kernels else 0)
+
+
+def main():
+    if sys.argv[1] == 'compile':
+        compile_object(*sys.argv[2:])
+    else:
+        check(sys.argv[2::2], sys.argv[3::2])
 
 
 main()

@@ -337,13 +337,13 @@ class ClassifierProgram {
     if (out_ != nullptr) {
       std::string directory = flags_.checkpoint_dir;
       if (result.stopped_by != 0) {
-        *out_ << "\nstopped by a signal; the checkpoint is " << result.checkpoint.string()
+        *out_ << "\nstopped by a signal; the checkpoint is " << result.checkpoint
               << "\nto continue: the same command with --resume\n";
       } else {
         *out_ << "\nfinal test accuracy " << percent(result.test.accuracy()) << " ("
               << result.test.correct << " of " << result.test.total << "), best "
               << percent(result.best_test_accuracy) << speed(result) << "\ncheckpoint "
-              << result.checkpoint.string() << ", metrics " << directory << "/metrics.jsonl"
+              << result.checkpoint << ", metrics " << directory << "/metrics.jsonl"
               << "\nwhat to try next: --epochs " << 3 * flags_.epochs
               << " (from the start) for more accuracy, --model "
               << (flags_.model == "mlp" ? "resnet20 for a convolutional net, "
@@ -369,7 +369,7 @@ class ClassifierProgram {
                 {"img_per_s", measured(result.img_per_s, result.img_per_s > 0)},
                 {"final_loss", measured(result.final_loss, result.epochs > 0)},
                 {"param_hash", hash},
-                {"checkpoint", result.checkpoint.string()}});
+                {"checkpoint", result.checkpoint}});
   }
 
   void write_json(const nlohmann::json& result) const {

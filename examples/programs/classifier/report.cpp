@@ -86,8 +86,7 @@ void write_report_of(const Flags& flags, nn::Module& model, const rd::data::Imag
   report.results = results(result, model);
   report.configuration = listed(flags);
   report.environment = environment(flags, rd::train::device_of(model), comm, threads);
-  report.epochs =
-      rd::train::read_metrics(std::filesystem::path(flags.checkpoint_dir) / "metrics.jsonl");
+  report.epochs = rd::train::read_metrics(flags.checkpoint_dir + "/metrics.jsonl");
   report.steps = result.steps;
   report.class_names = test.class_names();
   for (const rd::train::Judged& judged : report.judgement.worst)

@@ -42,13 +42,12 @@ onnx::ModelProto model_of(const onnx::OnnxProgram& program, const nn::StateDict&
 
 }  // namespace
 
-void export_onnx(const nn::ModelCall& call, const std::filesystem::path& path,
-                 const OnnxOptions& options) {
-  AtomicFile file(path.string());  // fails before the work if the file cannot be written
+void export_onnx(const nn::ModelCall& call, const std::string& path, const OnnxOptions& options) {
+  AtomicFile file(path);  // fails before the work if the file cannot be written
   const onnx::OnnxProgram program = onnx::make_program(call, options);
-  const onnx::ModelProto proto = model_of(program, call.model.state_dict(), path.string(), options);
+  const onnx::ModelProto proto = model_of(program, call.model.state_dict(), path, options);
   require<IoError>(
-      static_cast<std::int64_t>(proto.ByteSizeLong()) <= most_bytes, path.string(),
+      static_cast<std::int64_t>(proto.ByteSizeLong()) <= most_bytes, path,
       ": would have more than 2 GB, the maximum for an ONNX file (it is one protocol buffer)");
   const std::string bytes = proto.SerializeAsString();
   file.write(bytes.data(), bytes.size());

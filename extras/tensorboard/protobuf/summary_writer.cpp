@@ -147,13 +147,12 @@ std::string with_slashes(std::string name) {
 
 }  // namespace
 
-SummaryWriter::SummaryWriter(const std::filesystem::path& folder,
-                             const SummaryWriterOptions& options)
+SummaryWriter::SummaryWriter(const std::string& folder, const SummaryWriterOptions& options)
     : path_(new_file_name(folder)) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  require<IoError>(!error, folder.string(), ": cannot be created: ", error.message());
-  file_.emplace(path_.string(), OwnFile::Mode::create);
+  require<IoError>(!error, folder, ": cannot be created: ", error.message());
+  file_.emplace(path_, OwnFile::Mode::create);
   Event version = event_at(0);
   version.set_file_version("brain.Event:2");
   write(version.SerializeAsString());
@@ -166,7 +165,7 @@ SummaryWriter::SummaryWriter(const std::filesystem::path& folder,
 
 SummaryWriter::~SummaryWriter() = default;
 
-void SummaryWriter::check(const std::filesystem::path& folder) { require_writable_folder(folder); }
+void SummaryWriter::check(const std::string& folder) { require_writable_folder(folder); }
 
 void SummaryWriter::add_scalar(const std::string& tag, double value, std::int64_t step) {
   Event event = event_at(step);

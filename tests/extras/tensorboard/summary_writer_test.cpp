@@ -146,15 +146,16 @@ TEST(SummaryWriter, WritersToOneFolderHaveTheirOwnFiles) {
   const TemporaryFolder folder;
   const io::SummaryWriter a(folder.path() / "runs" / "x"), b(folder.path() / "runs" / "x");
   EXPECT_NE(a.path(), b.path());
-  EXPECT_THAT(a.path().filename().string(), HasSubstr("events.out.tfevents."));
+  EXPECT_THAT(std::filesystem::path(a.path()).filename().string(),
+              HasSubstr("events.out.tfevents."));
 }
 
 // Others can guess the name of an event file: the second, the machine, the process, a number.
 TEST(SummaryWriter, APlantedLinkIsNotFollowed) {
   const TemporaryFolder folder;
   write_file(folder / "victim", "mine");
-  const std::string name = io::SummaryWriter(folder.path()).path().filename(),
-                    head = "events.out.tfevents.";
+  const std::string path = io::SummaryWriter(folder.path()).path(),
+                    name = std::filesystem::path(path).filename(), head = "events.out.tfevents.";
   const std::size_t middle = name.find('.', head.size()), end = name.rfind('.') + 1;
   const std::int64_t second = std::stoll(name.substr(head.size())),
                      number = std::stoll(name.substr(end));
