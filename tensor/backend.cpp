@@ -37,7 +37,7 @@ constexpr std::array reduction_names = {"sum", "prod", "max", "min", "all", "any
 static_assert(reduction_names.size() == static_cast<std::size_t>(ReductionOp::sum_squares) + 1);
 
 [[noreturn]] void no_kernel(const char* op, const Tensor& x) {
-  throw DeviceError(concat(op, ": ", x.device(), " has no kernel for ", x.dtype()));
+  detail::fail<DeviceError>({op, ": ", x.device(), " has no kernel for ", x.dtype()});
 }
 
 }  // namespace

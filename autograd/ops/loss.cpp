@@ -238,6 +238,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& options) {
+  const OpRange op("huber_loss");
   require(options.delta > 0, "huber_loss: delta ", options.delta, " is not positive");
   return smooth_l1_loss(x, y, options.delta, options.reduction) * options.delta;
 }

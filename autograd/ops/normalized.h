@@ -36,13 +36,13 @@ struct Normalized {
   /// a variance computed as the mean of squares minus the squared mean would lose precision.
   Normalized(const Tensor& x, const Dims& dims, double eps,
              const std::function<Tensor(const Tensor&)>& sum_over_ranks) {
-    const Tensor sums = sum(x, dims, true);
+    // In f64: an f32 mean of equal numbers may differ from them, by more than their deviation.
+    const Tensor sums = sum(to(x, f64), dims, true);
     const std::int64_t channels = sums.numel();
-    const Tensor own_n =
-        full({1}, x.numel() / channels, {.dtype = x.dtype(), .device = x.device()});
+    const Tensor own_n = full({1}, x.numel() / channels, {.dtype = f64, .device = x.device()});
     const Tensor totals = sum_over_ranks(cat({reshape(sums, {channels}), own_n}, 0));
-    const Tensor n = narrow(totals, 0, channels, 1).detach();
-    mean = reshape(narrow(totals, 0, 0, channels) / n, sums.shape());
+    const Tensor wide_n = narrow(totals, 0, channels, 1).detach(), n = to(wide_n, x.dtype());
+    mean = to(reshape(narrow(totals, 0, 0, channels) / wide_n, sums.shape()), x.dtype());
     Tensor centered = x - mean;
     variance = sum_over_ranks(sum(square(centered), dims, true)) / n;
     invstd = rsqrt(variance + eps);

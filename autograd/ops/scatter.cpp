@@ -222,6 +222,7 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Ten
 }
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value) {
+  const OpRange op("scatter");
   return scatter(x, dim, index, expand(scalar(value, x.options()), index.shape()));
 }
 

@@ -120,6 +120,10 @@ TEST_P(SyncBatchNormTest, TheSumHasAGradient) {
   });
 }
 
+TEST_P(SyncBatchNormTest, Extremes) {
+  test::on_ranks(GetParam(), [](auto comm) { test::check_sync_batch_norm_extremes(comm); });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, SyncBatchNormTest, ::testing::Values(1, 2, 3, 4));
 
 }  // namespace

@@ -116,6 +116,12 @@ TEST_P(GpuCollectives, DdpKeepsItsPromises) {
   });
 }
 
+TEST_P(GpuCollectives, SyncBatchNormOfExtremes) {
+  on_gpus(GetParam(), [](auto comm, Device device) {
+    if (comm->world_size() > 1) test::check_sync_batch_norm_extremes(comm, device);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, GpuCollectives, ::testing::Values(1, 2, 3, 4));
 
 using OnGpus = GpuCollectives;
