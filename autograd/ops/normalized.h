@@ -22,7 +22,8 @@ namespace rondo::normalization {
 
 /// (x - mean) / sqrt(var + eps) over dims, in recorded ops, and the statistics that it used.
 struct Normalized {
-  Tensor value, mean, variance, invstd;
+  Tensor value, mean, variance;
+  Tensor invstd;  // undefined for several processes
   Tensor unbiased;  // variance n / (n - 1), for n values per channel
   Normalized(const Tensor& x, const Dims& dims, double eps) : mean(rondo::mean(x, dims, true)) {
     Tensor centered = x - mean;
@@ -45,8 +46,8 @@ struct Normalized {
     mean = to(reshape(narrow(totals, 0, 0, channels) / wide_n, sums.shape()), x.dtype());
     Tensor centered = x - mean;
     variance = sum_over_ranks(sum(square(centered), dims, true)) / n;
-    invstd = rsqrt(variance + eps);
-    value = centered * invstd;
+    // The derivative of rsqrt, invstd^3, would underflow for deviations of 1e13.
+    value = centered / sqrt(variance + eps);
     unbiased = variance * (n / maximum(n - 1, ones_like(n)));
   }
 };

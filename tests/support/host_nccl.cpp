@@ -176,8 +176,7 @@ void compute(World& world, Meeting& meeting) {
   }
 }
 
-/// The header's rule: what is sent and received is one memory only at the place that the rank's
-/// part has, or everywhere.
+/// The header's rule: a buffer that is sent may overlap the result only at this rank's own place.
 void check_memory(const Comm& comm, const Call& call) {
   const auto size = static_cast<std::size_t>(comm.world->size);
   const std::size_t sent = call.count * static_cast<std::size_t>(size_of(call.dtype));
