@@ -23,7 +23,7 @@ namespace rondo::normalization {
 /// (x - mean) / sqrt(var + eps) over dims, in recorded ops, and the statistics that it used.
 struct Normalized {
   Tensor value, mean, variance;
-  Tensor invstd;  // undefined for several processes
+  Tensor invstd;    // undefined for several processes
   Tensor unbiased;  // variance n / (n - 1), for n values per channel
   Normalized(const Tensor& x, const Dims& dims, double eps) : mean(rondo::mean(x, dims, true)) {
     Tensor centered = x - mean;

@@ -12,11 +12,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/norm.h"
 #include "autograd/ops/pool.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "dist/collectives/functional.h"
 #include "dist/data_parallel/ddp.h"
 #include "nn/conv2d.h"
 #include "nn/linear.h"
@@ -418,65 +414,6 @@ inline void check_any_forward(const std::shared_ptr<dist::Communicator>& comm) {
   EXPECT_TRUE(ddp.train().is_training());
   ddp.zero_grad();
   EXPECT_FALSE(model.body.weight.grad().defined());
-}
-
-/// Batch norm over ranks, of channels whose numbers are equal, huge, tiny or not finite, against
-/// batch norm of all images in f64. Also running statistics and gradients.
-inline void check_sync_batch_norm_extremes(std::shared_ptr<dist::Communicator> comm,
-                                           Device device = {}) {
-  const int n = comm->world_size(), r = comm->rank();
-  const auto share = [&](int rank) { return 30 + 7 * rank; };
-  for (DType dtype : {f32, bf16, f16}) {
-    const double large = dtype == f16 ? 65504 : 1e18, small = dtype == f16 ? 6.2e-5 : 1e-18;
-    std::vector<double> numbers;
-    std::int64_t images = 0, first = 0;
-    for (int k = 0; k < n; ++k) {
-      if (k == r) first = images;
-      images += share(k);
-    }
-    for (std::int64_t i = 0; i < images; ++i) {
-      const double sign = i % 2 != 0 ? -1 : 1, other = static_cast<double>(i % 5);
-      const bool is_last = i + 1 == images;
-      for (const double v : {1'000'001.0, 0.1, sign * large, sign * small, other,
-                             is_last ? std::numeric_limits<double>::infinity() : other,
-                             is_last ? std::nan("") : other})
-        numbers.push_back(dtype == f16 ? std::min(v, v > 1e30 ? v : 65504.0) : v);
-    }
-    const std::int64_t channels = std::ssize(numbers) / images;
-    const Tensor all = tensor<double>(numbers, {images, channels}).to(dtype);
-    const auto normed = [&](const Tensor& x, const Tensor& factors, BatchNormOptions options) {
-      const Tensor mean = zeros({channels}, {.device = x.device()}), var = ones_like(mean);
-      const Tensor leaf = x.requires_grad_(), y = batch_norm(leaf, {}, {}, mean, var, options);
-      sum(y * factors).backward();
-      return Tensors{y.detach(), leaf.grad(), mean, var};
-    };
-    const Tensor factors = (arange(images * channels) % 3).to(dtype).reshape({images, channels});
-    const Tensors want = normed(all.to(f64), factors.to(f64), {});
-    const auto mine = [&](const Tensor& x) {
-      return x.narrow(0, first, share(r)).contiguous().to(device);
-    };
-    BatchNormOptions synced;
-    if (n > 1) synced.sum_over_ranks = [&](auto& x) { return dist::all_reduce_sum(x, comm); };
-    const Tensors got = normed(mine(all), mine(factors), synced);
-    for (std::size_t i = 0; i < want.size(); ++i) {
-      const Tensor right = i < 2 ? want[i].narrow(0, first, share(r)) : want[i];
-      for (std::int64_t c = 0; c < channels; ++c) {
-        const Tensor a = right.select(right.dim() - 1, c), b = got[i].select(right.dim() - 1, c);
-        const auto expected = a.contiguous().to_vector<double>(),
-                   actual = b.contiguous().to(Device::cpu()).to(f64).to_vector<double>();
-        double scale = 0;
-        for (double v : expected) scale = std::max(scale, std::isfinite(v) ? std::abs(v) : 0);
-        for (std::size_t k = 0; k < expected.size(); ++k) {
-          SCOPED_TRACE(concat(dtype, ", result ", i, ", channel ", c, ", element ", k));
-          if (std::isnan(expected[k])) {
-            EXPECT_TRUE(std::isnan(actual[k])) << actual[k];
-          } else if (std::isfinite(expected[k])) {
-            EXPECT_NEAR(actual[k], expected[k], (dtype == f32 ? 1e-4 : 2e-2) * scale + 1e-30);
-          }
-        }
-      }
-    }
-  }
 }
 
 }  // namespace rondo::test

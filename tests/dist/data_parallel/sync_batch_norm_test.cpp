@@ -11,6 +11,7 @@
 #include "nn/batch_norm.h"
 #include "support/ddp_checks.h"
 #include "support/ranks.h"
+#include "support/sync_batch_norm_checks.h"
 
 namespace rondo::dist {
 namespace {

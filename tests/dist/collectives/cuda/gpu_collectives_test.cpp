@@ -18,6 +18,7 @@
 #include "support/host_nccl.h"
 #include "support/ranks.h"
 #include "support/simulated_gpu.h"
+#include "support/sync_batch_norm_checks.h"
 #include "tensor/creation.h"
 #include "tensor/cuda/stream.h"
 
