@@ -23,7 +23,7 @@ Backend*& installed(Device device) {
 }
 
 [[noreturn]] void no_kernel(const char* op, const Tensor& x) {
-  throw DeviceError(concat(op, ": ", x.device(), " has no kernel for ", x.dtype()));
+  detail::fail<DeviceError>({op, ": ", x.device(), " has no kernel for ", x.dtype()});
 }
 
 }  // namespace

@@ -34,12 +34,13 @@ Tensor Tensor::undefined(std::string reason) {
 
 void Tensor::fail_undefined(std::string_view op, std::string_view what) const {
   const auto* why = std::get_deleter<WhyUndefined>(impl_);
-  const std::string_view outer = OpRange::called("");
-  if (outer.empty() && !op.empty())
-    throw Error(concat(op, ": ", what, " is undefined",
-                       why != nullptr ? ": " + why->reason : "; assign a tensor to it first"));
-  throw Error(concat(outer, outer.empty() ? "" : ": ", "use of an undefined tensor",
-                     why != nullptr ? ": " + why->reason : ""));
+  const std::string_view called = OpName::called(""), name = called.empty() ? op : called;
+  const bool is_inside = name.empty() || name != op;  // `what` is the caller's word only in `op`
+  const std::string_view use = "use of an undefined tensor";
+  const std::string fact = is_inside ? std::string(use) : concat(what, " is undefined");
+  const std::string hint = is_inside ? "" : "; assign a tensor to it first";
+  throw Error(
+      concat(name, name.empty() ? "" : ": ", fact, why != nullptr ? ": " + why->reason : hint));
 }
 
 Tensor Tensor::over(StoragePtr storage, std::int64_t offset, const Dims& sizes, const Dims& strides,

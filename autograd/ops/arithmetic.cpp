@@ -13,6 +13,7 @@
 #include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -266,6 +267,7 @@ Tensor detail::wrapped(const Tensor& x, Scalar value, const char* op) {
 
 Tensor detail::compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype, DType out,
                        OpParams params, const char* name) {
+  const OpName name_of_errors(name);
   require_one_device(name, {a, b});
   NoGradGuard guard;
   Dims shape = broadcast_shapes(a.shape(), b.shape());

@@ -100,8 +100,8 @@ Dims conv_transpose_sizes(const char* op, const Tensor& x, const Tensor& w, cons
 }  // namespace detail
 
 Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv1dOptions options) {
-  if (x.dim() == 2 && w.dim() == 3) return squeeze(conv1d(unsqueeze(x, 0), w, bias, options), 0);
   const OpRange op("conv1d");
+  if (x.dim() == 2 && w.dim() == 3) return squeeze(conv1d(unsqueeze(x, 0), w, bias, options), 0);
   if (const Casts cast{AutocastOp::conv2d, x}) return conv1d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, dilation, groups] = options;
   detail::conv_sizes(
@@ -116,8 +116,8 @@ Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv1dOption
 }
 
 Tensor conv3d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv3dOptions options) {
-  if (x.dim() == 4 && w.dim() == 5) return squeeze(conv3d(unsqueeze(x, 0), w, bias, options), 0);
   const OpRange op("conv3d");
+  if (x.dim() == 4 && w.dim() == 5) return squeeze(conv3d(unsqueeze(x, 0), w, bias, options), 0);
   if (const Casts cast{AutocastOp::conv2d, x}) return conv3d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, dilation, groups] = options;
   const Dims sizes = detail::conv_sizes("conv3d", x, w, bias,
@@ -146,9 +146,9 @@ Tensor conv3d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv3dOption
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& w, const Tensor& bias,
                         ConvTranspose1dOptions options) {
+  const OpRange op("conv_transpose1d");
   if (x.dim() == 2 && w.dim() == 3)
     return squeeze(conv_transpose1d(unsqueeze(x, 0), w, bias, options), 0);
-  const OpRange op("conv_transpose1d");
   if (const Casts cast{AutocastOp::conv_transpose2d, x})
     return conv_transpose1d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, more, groups, dilation] = options;
@@ -169,9 +169,9 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& w, const Tensor& bias,
 
 Tensor conv_transpose3d(const Tensor& x, const Tensor& w, const Tensor& bias,
                         ConvTranspose3dOptions options) {
+  const OpRange op("conv_transpose3d");
   if (x.dim() == 4 && w.dim() == 5)
     return squeeze(conv_transpose3d(unsqueeze(x, 0), w, bias, options), 0);
-  const OpRange op("conv_transpose3d");
   if (const Casts cast{AutocastOp::conv_transpose2d, x})
     return conv_transpose3d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, more, groups, dilation] = options;

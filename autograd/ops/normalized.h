@@ -22,7 +22,8 @@ namespace rondo::normalization {
 
 /// (x - mean) / sqrt(var + eps) over dims, in recorded ops, and the statistics that it used.
 struct Normalized {
-  Tensor value, mean, variance, invstd;
+  Tensor value, mean, variance;
+  Tensor invstd;    // undefined for several processes
   Tensor unbiased;  // variance n / (n - 1), for n values per channel
   Normalized(const Tensor& x, const Dims& dims, double eps) : mean(rondo::mean(x, dims, true)) {
     Tensor centered = x - mean;
@@ -36,17 +37,17 @@ struct Normalized {
   /// a variance computed as the mean of squares minus the squared mean would lose precision.
   Normalized(const Tensor& x, const Dims& dims, double eps,
              const std::function<Tensor(const Tensor&)>& sum_over_ranks) {
-    const Tensor sums = sum(x, dims, true);
+    // In f64: an f32 mean of equal numbers may differ from them, by more than their deviation.
+    const Tensor sums = sum(to(x, f64), dims, true);
     const std::int64_t channels = sums.numel();
-    const Tensor own_n =
-        full({1}, x.numel() / channels, {.dtype = x.dtype(), .device = x.device()});
+    const Tensor own_n = full({1}, x.numel() / channels, {.dtype = f64, .device = x.device()});
     const Tensor totals = sum_over_ranks(cat({reshape(sums, {channels}), own_n}, 0));
-    const Tensor n = narrow(totals, 0, channels, 1).detach();
-    mean = reshape(narrow(totals, 0, 0, channels) / n, sums.shape());
+    const Tensor wide_n = narrow(totals, 0, channels, 1).detach(), n = to(wide_n, x.dtype());
+    mean = to(reshape(narrow(totals, 0, 0, channels) / wide_n, sums.shape()), x.dtype());
     Tensor centered = x - mean;
     variance = sum_over_ranks(sum(square(centered), dims, true)) / n;
-    invstd = rsqrt(variance + eps);
-    value = centered * invstd;
+    // The derivative of rsqrt, invstd^3, would underflow for deviations of 1e13.
+    value = centered / sqrt(variance + eps);
     unbiased = variance * (n / maximum(n - 1, ones_like(n)));
   }
 };

@@ -200,10 +200,10 @@ ValuesAndIndices dilated_max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel,
 
 ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Conv2dOptions::Pair kernel,
                                          Pool2dOptions options) {
+  const OpRange op("max_pool2d_with_indices");
   if (x.dim() == 3)
     return detail::with_batch(
         x, 4, [&](const Tensor& image) { return max_pool2d_with_indices(image, kernel, options); });
-  const OpRange op("max_pool2d");
   require(!options.divisor_override, "max_pool2d: only average pooling has a divisor_override");
   if (options.dilation.h != 1 || options.dilation.w != 1)
     return dilated_max_pool2d(x, kernel, options);
@@ -214,6 +214,7 @@ ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Conv2dOptions::Pair ke
 }
 
 Tensor max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  const OpRange op("max_pool2d");
   return max_pool2d_with_indices(x, kernel, options).values;
 }
 
@@ -283,10 +284,10 @@ Tensor average_by(std::int64_t divisor, const Tensor& x, const Dims& output, Poo
 }  // namespace
 
 Tensor avg_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  const OpRange op("avg_pool2d");
   if (x.dim() == 3)
     return detail::with_batch(
         x, 4, [&](const Tensor& image) { return avg_pool2d(image, kernel, options); });
-  const OpRange op("avg_pool2d");
   require(options.dilation.h == 1 && options.dilation.w == 1,
           "avg_pool2d: only max pooling has a dilation");
   auto [params, output] = plan("avg_pool2d", x, kernel, options);
@@ -328,10 +329,10 @@ Tensor adaptive_average_backward(const Tensor& dy, const Dims& input) {
 }  // namespace
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
+  const OpRange op("adaptive_avg_pool2d");
   if (x.dim() == 3)
     return detail::with_batch(
         x, 4, [&](const Tensor& image) { return adaptive_avg_pool2d(image, output_size); });
-  const OpRange op("adaptive_avg_pool2d");
   require_planes(x, "adaptive_avg_pool2d");
   require<ShapeError>(output_size.h > 0 && output_size.w > 0, "adaptive_avg_pool2d: output size ",
                       output_size.h, "x", output_size.w, " is empty");

@@ -211,6 +211,8 @@ TEST(Shape, AnEmptyDimensionHasAsManyChunksAsAreAskedFor) {
   EXPECT_EQ(rows.size(), 3u);
   EXPECT_EQ(columns.size(), 2u);
   for (const Tensor& part : rows) EXPECT_EQ(part.shape(), (Dims{0, 3}));
+  EXPECT_EQ(split(zeros({0, 3}), 0)[0].shape(), (Dims{0, 3}));  // size 0 only of nothing
+  EXPECT_ERROR(split(zeros({2, 3}), 0), ShapeError, "split: size 0 is not positive");
   const Tensor x = zeros({0, 3}).requires_grad_();
   cat(chunk(x, 2)).sum().backward();
   EXPECT_EQ(x.grad().shape(), (Dims{0, 3}));
