@@ -49,7 +49,7 @@ TEST(Hooks, AreAlsoMethodsAndMayReturnNothing) {
   EXPECT_EQ(seen, 2);
   EXPECT_EQ(x.grad().item<double>(), 60);
   EXPECT_EQ(accumulated, 1);
-  EXPECT_THROW(Tensor::ones({1}).register_hook([](const Tensor&) {}), AutogradError);
+  EXPECT_THROW(ones({1}).register_hook([](const Tensor&) {}), AutogradError);
 }
 
 TEST(Hooks, OnALeafRunInGradToo) {
