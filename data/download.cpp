@@ -300,7 +300,7 @@ std::string obtain(const RemoteDataset& remote, const std::string& cache,
   if (missing(remote, target).empty()) return target;
   try {
     make_folder(cache);
-    const LockFile lock(concat(cache, "/.", remote.name, ".lock"),
+    const LockFile lock(fs::path(cache) / ("." + remote.name + ".lock"),
                         concat("it downloads ", remote.name), LockFile::IfHeld::wait);
     if (!missing(remote, target).empty())  // unless another process was faster
       (remote.archive ? obtain_archive : obtain_files)(remote, cache, options);

@@ -35,10 +35,11 @@ Tensor Tensor::undefined(std::string reason) {
 void Tensor::fail_undefined(std::string_view op, std::string_view what) const {
   const auto* why = std::get_deleter<WhyUndefined>(impl_);
   const std::string_view called = OpName::called(""), name = called.empty() ? op : called;
-  const bool is_inside = name.empty() || name != op;  // `what` is the caller's word only in `op`
-  const std::string_view use = "use of an undefined tensor";
-  const std::string fact = is_inside ? std::string(use) : concat(what, " is undefined");
-  const std::string hint = is_inside ? "" : "; assign a tensor to it first";
+  const bool is_known = !op.empty();  // else no op has said which operand it is
+  const std::string inner = is_known && name != op ? concat(op, ": ") : "";
+  const std::string fact =
+      is_known ? concat(inner, what, " is undefined") : "use of an undefined tensor";
+  const std::string hint = is_known ? "; assign a tensor to it first" : "";
   throw Error(
       concat(name, name.empty() ? "" : ": ", fact, why != nullptr ? ": " + why->reason : hint));
 }

@@ -19,8 +19,8 @@ struct PendingWrites {
   std::vector<std::future<void>> tasks;
 };
 PendingWrites& pending_writes() {
-  static auto* all =
-      new PendingWrites;  // never destroyed, because it is used when the process exits
+  // Never destroyed, because it is used when the process exits.
+  static auto* all = new PendingWrites;
   return *all;
 }
 

@@ -62,7 +62,7 @@ class GradientSync {
   /// The losses since the last call, oldest first: those that have arrived, or all with `wait`.
   virtual std::vector<double> take_losses(bool wait) = 0;
   /// The mean over the ranks of a value that each rank computed from the losses that it took.
-  virtual double mean_over_ranks(double value) { return value; }  // they are means over the ranks
+  virtual double mean_over_ranks(double value) { return value; }  // they are means already
   /// Whether a step can take several batches or be captured in a graph.
   virtual bool is_flexible() const { return true; }
   /// Whether losses may be scaled (f16).

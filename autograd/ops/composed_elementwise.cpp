@@ -110,7 +110,7 @@ Tensor xlogy(const Tensor& x, const Tensor& y) {
 }
 
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
-  const OpName op("clamp");
+  const OpRange op("clamp");
   return minimum(maximum(x, low), high);
 }
 

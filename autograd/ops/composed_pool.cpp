@@ -27,10 +27,11 @@ ValuesAndIndices adaptive_max_pool2d_with_indices(const Tensor& x,
     return detail::with_batch(x, 4, [&](const Tensor& image) {
       return adaptive_max_pool2d_with_indices(image, output_size);
     });
-  require_float(x, "adaptive_max_pool2d");
-  require<ShapeError>(x.dim() == 4 && x.size(2) > 0 && x.size(3) > 0, "adaptive_max_pool2d: input ",
-                      x.shape(), " is not (N, C, H, W) with pixels");
-  require<ShapeError>(output_size.h > 0 && output_size.w > 0, "adaptive_max_pool2d: output size ",
+  const char* called = OpName::called("adaptive_max_pool2d");
+  require_float(x, called);
+  require<ShapeError>(x.dim() == 4 && x.size(2) > 0 && x.size(3) > 0, called, ": input ", x.shape(),
+                      " is not (N, C, H, W) with pixels");
+  require<ShapeError>(output_size.h > 0 && output_size.w > 0, called, ": output size ",
                       output_size.h, "x", output_size.w, " is empty");
   return detail::largest_of_windows(x,
                                     detail::adaptive_windows(x.size(2), output_size.h, x.device()),
@@ -220,7 +221,7 @@ Tensor max_pool1d(const Tensor& x, std::int64_t kernel, Pool1dOptions options) {
 ValuesAndIndices max_pool1d_with_indices(const Tensor& x, std::int64_t kernel,
                                          Pool1dOptions options) {
   const OpRange op("max_pool1d_with_indices");
-  return as_line("max_pool1d", x, [&](const Tensor& image) {
+  return as_line(OpName::called("max_pool1d"), x, [&](const Tensor& image) {
     return max_pool2d_with_indices(image, {1, kernel}, in_2d(options));
   });
 }
@@ -250,7 +251,7 @@ Tensor adaptive_max_pool1d(const Tensor& x, std::int64_t output_size) {
 }
 ValuesAndIndices adaptive_max_pool1d_with_indices(const Tensor& x, std::int64_t output_size) {
   const OpRange op("adaptive_max_pool1d_with_indices");
-  return as_line("adaptive_max_pool1d", x, [&](const Tensor& image) {
+  return as_line(OpName::called("adaptive_max_pool1d"), x, [&](const Tensor& image) {
     return adaptive_max_pool2d_with_indices(image, {1, output_size});
   });
 }
@@ -262,7 +263,7 @@ Tensor max_pool3d(const Tensor& x, Conv3dOptions::Triple kernel, Pool3dOptions o
 ValuesAndIndices max_pool3d_with_indices(const Tensor& x, Conv3dOptions::Triple kernel,
                                          Pool3dOptions options) {
   const OpRange op("max_pool3d_with_indices");
-  return pool3d("max_pool3d", x, kernel, options, max_pool2d_with_indices);
+  return pool3d(OpName::called("max_pool3d"), x, kernel, options, max_pool2d_with_indices);
 }
 Tensor avg_pool3d(const Tensor& x, Conv3dOptions::Triple kernel, Pool3dOptions options) {
   const OpRange op("avg_pool3d");
@@ -279,7 +280,8 @@ Tensor adaptive_max_pool3d(const Tensor& x, Conv3dOptions::Triple output_size) {
 ValuesAndIndices adaptive_max_pool3d_with_indices(const Tensor& x,
                                                   Conv3dOptions::Triple output_size) {
   const OpRange op("adaptive_max_pool3d_with_indices");
-  return adaptive_pool3d("adaptive_max_pool3d", x, output_size, adaptive_max_pool2d_with_indices);
+  return adaptive_pool3d(OpName::called("adaptive_max_pool3d"), x, output_size,
+                         adaptive_max_pool2d_with_indices);
 }
 
 }  // namespace rondo

@@ -26,11 +26,14 @@ void check_targets(const char* op, const Tensor& scores, const Tensor& target,
                    const CrossEntropyOptions& options) {
   require_float(scores, op);
   require<ShapeError>(scores.dim() >= 2, op, ": input ", scores.shape(), " is not (N, C, ...)");
-  const bool takes_probabilities = op == std::string_view("cross_entropy");
-  require<DTypeError>(
-      target.dtype() == i64, op, ": the target is ", target.dtype(), "; expected i64 class indices",
-      takes_probabilities ? concat(", or probabilities of the input's shape ", scores.shape())
-                          : "");
+  if (target.dtype() != i64) {
+    const std::string or_what =
+        op == std::string_view("cross_entropy")
+            ? concat(", or probabilities of the input's shape ", scores.shape())
+            : "";
+    detail::fail<DTypeError>(
+        {op, ": the target is ", target.dtype(), "; expected i64 class indices", or_what});
+  }
   Dims expected = scores.shape();
   expected.erase(1);
   require_one_device(op, {scores, target, options.weight});

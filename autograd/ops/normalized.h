@@ -37,10 +37,13 @@ struct Normalized {
   /// a variance computed as the mean of squares minus the squared mean would lose precision.
   Normalized(const Tensor& x, const Dims& dims, double eps,
              const std::function<Tensor(const Tensor&)>& sum_over_ranks) {
-    // In f64: an f32 mean of equal numbers may differ from them, by more than their deviation.
-    const Tensor sums = sum(to(x, f64), dims, true);
-    const std::int64_t channels = sums.numel();
-    const Tensor own_n = full({1}, x.numel() / channels, {.dtype = f64, .device = x.device()});
+    // An f32 mean of equal numbers may differ from them, by more than their deviation. So the mean
+    // of what is left is added to it, in f64.
+    const Tensor about = rondo::mean(x.detach(), dims, true);
+    const Tensor own = to(rondo::mean(x - about, dims, true), f64) + to(about, f64);
+    const std::int64_t channels = own.numel(), count = x.numel() / channels;
+    const Tensor sums = own * static_cast<double>(count);
+    const Tensor own_n = full({1}, count, {.dtype = f64, .device = x.device()});
     const Tensor totals = sum_over_ranks(cat({reshape(sums, {channels}), own_n}, 0));
     const Tensor wide_n = narrow(totals, 0, channels, 1).detach(), n = to(wide_n, x.dtype());
     mean = to(reshape(narrow(totals, 0, 0, channels) / wide_n, sums.shape()), x.dtype());

@@ -176,11 +176,12 @@ struct PaddedWindows {
 /// Windows with gaps, as copies of their elements.
 ValuesAndIndices dilated_max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel,
                                     const Pool2dOptions& options) {
+  const char* called = OpName::called("max_pool2d");
   const auto [dilation_h, dilation_w] = options.dilation;
-  require<ShapeError>(kernel.h > 0 && kernel.w > 0 && dilation_h > 0 && dilation_w > 0,
-                      "max_pool2d: kernel and dilation must be at least 1");
-  const CheckedSize one(1, "max_pool2d");
-  const auto [params, output] = plan("max_pool2d", x,
+  require<ShapeError>(kernel.h > 0 && kernel.w > 0 && dilation_h > 0 && dilation_w > 0, called,
+                      ": kernel and dilation must be at least 1");
+  const CheckedSize one(1, called);
+  const auto [params, output] = plan(called, x,
                                      {(one * dilation_h * (kernel.h - 1) + 1).value(),
                                       (one * dilation_w * (kernel.w - 1) + 1).value()},
                                      options);
@@ -204,10 +205,11 @@ ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Conv2dOptions::Pair ke
   if (x.dim() == 3)
     return detail::with_batch(
         x, 4, [&](const Tensor& image) { return max_pool2d_with_indices(image, kernel, options); });
-  require(!options.divisor_override, "max_pool2d: only average pooling has a divisor_override");
+  const char* called = OpName::called("max_pool2d");
+  require(!options.divisor_override, called, ": only average pooling has a divisor_override");
   if (options.dilation.h != 1 || options.dilation.w != 1)
     return dilated_max_pool2d(x, kernel, options);
-  auto [params, output] = plan("max_pool2d", x, kernel, options);
+  auto [params, output] = plan(called, x, kernel, options);
   Tensor y = like(x, output, x.dtype()), indices = like(x, output, i64);
   backend(x).max_pool2d(x, y, indices, params);
   return {record<MaxPool2dBackward>({x}, y, indices, x.shape(), params), indices};

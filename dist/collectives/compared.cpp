@@ -173,8 +173,8 @@ Work ComparedCollectives::start_exchange(Collective&& c) {
   const auto all = std::make_shared<AllCallSummaries>();
   for (std::size_t r = 0; r < c.to.size(); ++r)
     all->mine.push_back({c.signature, contents_of(c.to[r]), contents_of(c.from[r]), where});
-  compare_in_background(c.title(),
-                        c.signature);  // others may call something other than an exchange
+  // Others may call something other than an exchange.
+  compare_in_background(c.title(), c.signature);
   Work comparison = compare(c.title(), all);
   if (where == CallSummary::gpu)
     return Work(std::make_shared<BothWorks>(std::move(comparison), gpu_->start(std::move(c))));

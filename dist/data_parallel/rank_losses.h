@@ -2,7 +2,7 @@
 // RankLosses: gives each rank the losses of all ranks, without messages of its own.
 //
 // If one rank's loss is not finite, all ranks must stop together; otherwise the other ranks would
-// wait for it. Users want to see the mean over the ranks. Therefore losses are sent with the
+// wait for it. Users want to see the mean loss of all ranks. Therefore losses are sent with the
 // gradients, at the end of DDP's last bucket. There are three numbers for each rank: its loss, 1 if
 // it had a batch, and how many of its backwards reached no parameter of the model. Each rank writes
 // its own three numbers and zeros for all others, so the average of each is the rank's number

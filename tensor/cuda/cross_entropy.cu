@@ -35,7 +35,7 @@ struct CrossEntropy {
       top = Max::join(top, x(c));
     top = group.reduce(top, [](C a, C b) { return Max::join(a, b); });
     const C share = smoothing / static_cast<C>(classes);
-    Sums<C> sums{0, 0};  // the sum of the shifted logits without their share could overflow
+    Sums<C> sums{0, 0};  // each term is scaled first, because the unscaled sum could overflow
     for (std::int64_t c = group.thread(); c < classes; c += group.size()) {
       const C shifted = x(c) - top;
       sums.exps += std::exp(shifted);

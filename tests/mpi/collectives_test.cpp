@@ -96,7 +96,7 @@ TEST(Mpi, WhereMpisOwnIsTheFastestTheNextOneIsKnownToo) {
   if (world()->rank() == 0) std::filesystem::remove(file);
 }
 
-TEST(Mpi, LargeByEveryWay) {
+TEST(Mpi, LargeByEveryAlgorithm) {
   for (AllReduce algorithm : {AllReduce::ring, AllReduce::automatic, AllReduce::halving_doubling,
                               AllReduce::pairwise, AllReduce::hierarchical}) {
     // Many blocks of the ring and of stages; data that are read from private memory.

@@ -1,6 +1,6 @@
 #pragma once
-// For convolutions that oneDNN computes wrongly: inputs of which it computes the same outputs
-// correctly, with explicit padding, or with only the pixels that the filter reads.
+// Rewrites convolutions that oneDNN computes wrongly: pads the input explicitly, or keeps only the
+// pixels that the filter reads.
 
 #include "tensor/backend.h"
 
