@@ -237,7 +237,7 @@ TEST(Shape, SizesBeyond63BitsAreRefused) {
   EXPECT_ERROR(max_pool2d(x, 3, {.stride = 1, .dilation = huge}), ShapeError,
                "max_pool2d: 4611686018427387904 * 2 is beyond the largest size");
   EXPECT_ERROR(max_pool2d(x, 5, {.stride = 1, .dilation = huge}), ShapeError, "max_pool2d: ");
-  EXPECT_ERROR(max_pool1d(line, 5, {.dilation = huge}), ShapeError, "max_pool2d: ");
+  EXPECT_ERROR(max_pool1d(line, 5, {.dilation = huge}), ShapeError, "max_pool1d: ");
   EXPECT_ERROR(expand(ones({1}), {huge, huge}), ShapeError, "more than 2^63 elements");
   EXPECT_ERROR(repeat_interleave(ones({4}), tensor<std::int64_t>({huge, huge, huge, huge}), 0),
                Error, "the repeats add up to 2^63 or more");
