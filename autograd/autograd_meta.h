@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -69,6 +70,23 @@ HookHandle register_hook(const Tensor& x, AutogradMeta::GradHook hook);
 /// runs backward. DDP uses it to count how many gradients of a bucket are complete.
 HookHandle register_post_accumulate_grad_hook(const Tensor& leaf,
                                               AutogradMeta::AccumulateHook hook);
+
+template <class F>
+HookHandle Tensor::register_hook(F hook) const {
+  if constexpr (std::is_void_v<std::invoke_result_t<F&, const Tensor&>>) {
+    return rondo::register_hook(*this, [hook = std::move(hook)](const Tensor& gradient) mutable {
+      hook(gradient);
+      return Tensor();
+    });
+  } else {
+    return rondo::register_hook(*this, std::move(hook));
+  }
+}
+template <class F>
+HookHandle Tensor::register_post_accumulate_grad_hook(F hook) const {
+  return rondo::register_post_accumulate_grad_hook(*this, std::move(hook));
+}
+
 /// Makes leaf.grad live in `slot` (same shape, dtype and device), from the first accumulation after
 /// the next zero_grad. An existing gradient stays where it is until then.
 void set_grad_slot(const Tensor& leaf, const Tensor& slot);

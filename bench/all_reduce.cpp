@@ -77,7 +77,7 @@ struct Options {
   std::string json;
 };
 
-/// One way to sum `x` over the ranks. An algorithm that does not work in place writes to `out`.
+/// Sums `x` over the ranks; an algorithm that does not work in place writes to `out`.
 struct Algorithm {
   std::string name;
   std::function<void(const Tensor& x, const Tensor& out)> run;
@@ -122,9 +122,9 @@ std::vector<Algorithm> algorithms_of(dist::Communicator& comm, const Options& op
   auto blocking = [&comm](const Tensor& x, const Tensor&) { comm.all_reduce(x); };
   std::vector<Algorithm> all = {{"auto", blocking}, {"auto_own", blocking, true}};
   using enum dist::AllReduce;
-  for (dist::AllReduce way : {direct, tree, recursive_doubling, halving_doubling, pairwise,
-                              dist::AllReduce::ring, hierarchical})
-    all.push_back(named(dist::name_of(way), way));
+  for (dist::AllReduce algorithm : {direct, tree, recursive_doubling, halving_doubling, pairwise,
+                                    dist::AllReduce::ring, hierarchical})
+    all.push_back(named(dist::name_of(algorithm), algorithm));
   for (Algorithm& algorithm : all) {
     if (algorithm.name == "direct" || algorithm.name == "tree") algorithm.most_bytes = 256 << 10;
   }

@@ -130,9 +130,9 @@ void obtain_archive(const RemoteDataset& remote, const fs::path& cache,
   make_folder(folder);
   download(remote.files[0], archive, options);
   // Not in the system's temporary folder, because rename must stay in one file system.
-  const TemporaryFolder beside(folder / ("." + remote.name + ".unpacking"));
-  unpack(archive, beside.path, remote.unpacked_bytes);
-  const fs::path unpacked = beside.path / target.filename();
+  const TemporaryFolder unpacking(folder / ("." + remote.name + ".unpacking"));
+  unpack(archive, unpacking.path, remote.unpacked_bytes);
+  const fs::path unpacked = unpacking.path / target.filename();
   require<IoError>(fs::is_directory(unpacked), archive.string(), ": contains no folder ",
                    target.filename().string());
   rename_or_throw(unpacked, target);
@@ -300,7 +300,7 @@ std::string obtain(const RemoteDataset& remote, const std::string& cache,
   if (missing(remote, target).empty()) return target;
   try {
     make_folder(cache);
-    const LockFile lock(concat(cache, "/.", remote.name, ".lock"),
+    const LockFile lock(fs::path(cache) / ("." + remote.name + ".lock"),
                         concat("it downloads ", remote.name), LockFile::IfHeld::wait);
     if (!missing(remote, target).empty())  // unless another process was faster
       (remote.archive ? obtain_archive : obtain_files)(remote, cache, options);

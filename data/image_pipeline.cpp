@@ -160,6 +160,7 @@ Jitter ImagePipeline::draw_jitter(const ColorJitter& jitter, std::size_t step, s
 Tensor ImagePipeline::apply(Tensor picture, std::int64_t index, std::uint64_t epoch) const {
   check_image(picture, "ImagePipeline");
   const Philox random{options_.seed, picture_streams + epoch};
+  require(steps_ != nullptr, "ImagePipeline: it was moved from");
   const std::vector<PictureStep>& steps = *steps_;
   for (std::size_t k = 0; k < steps.size(); ++k) {
     if (const auto* to = std::get_if<Resize>(&steps[k])) {

@@ -184,7 +184,7 @@ class DataLoader::Iterator::Run {
 
   Batch& current() { return current_; }
   bool at_end() const { return at_end_; }
-  Position next_position() const { return {epoch_, handed_}; }
+  LoaderPosition next_position() const { return {epoch_, handed_}; }
   std::span<const std::int64_t> indices() const { return indices_; }
 
  private:
@@ -414,7 +414,7 @@ void DataLoader::set_epoch(std::uint64_t epoch, std::int64_t first_batch) {
   batches_->set_epoch(epoch);
 }
 
-void DataLoader::set_position(Position position) {
+void DataLoader::set_position(LoaderPosition position) {
   set_epoch(position.epoch, position.batch);
   batches_->continue_from(position.epoch);
 }
@@ -438,7 +438,7 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
   return *this;
 }
 bool DataLoader::Iterator::operator==(std::default_sentinel_t) const { return run_->at_end(); }
-Position DataLoader::Iterator::next_position() const { return run_->next_position(); }
+LoaderPosition DataLoader::Iterator::next_position() const { return run_->next_position(); }
 std::span<const std::int64_t> DataLoader::Iterator::indices() const { return run_->indices(); }
 
 }  // namespace rondo::data

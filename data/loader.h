@@ -83,10 +83,10 @@ struct DataLoaderOptions {
 };
 
 /// The position of a loop. A checkpoint keeps it to resume in the middle of an epoch.
-struct Position {
+struct LoaderPosition {
   std::uint64_t epoch = 0;
   std::int64_t batch = 0;  // the next one
-  bool operator==(const Position&) const = default;
+  bool operator==(const LoaderPosition&) const = default;
 };
 
 class DataLoader {
@@ -121,7 +121,7 @@ class DataLoader {
   /// uses the same epoch.
   void set_epoch(std::uint64_t epoch, std::int64_t first_batch = 0);
   /// The next loop resumes at this position, and later loops run over the following epochs.
-  void set_position(Position position);
+  void set_position(LoaderPosition position);
 
   /// Starts the workers on the epoch. They stop when the iterator is destroyed, also in the middle
   /// of an epoch. If the data set or the transform throws, the loop throws where it would have got
@@ -160,7 +160,7 @@ class DataLoader::Iterator {
   bool operator==(std::default_sentinel_t) const;
 
   /// The position at which to resume after the current batch has been used.
-  Position next_position() const;
+  LoaderPosition next_position() const;
   /// The indices of the samples in the current batch; of a stream: their places in the epoch.
   std::span<const std::int64_t> indices() const;
 

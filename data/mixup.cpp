@@ -152,15 +152,15 @@ Transform cutmix(MixOptions options) {
     const Tensor target = probabilities(batch, "cutmix", options.num_classes);
     MixDraws draws(options.seed, context);
     const double half = 0.5 * std::sqrt(1 - draws.beta(options.alpha));
-    struct Range {
+    struct Side {
       std::int64_t begin, end;
     };
     const auto side = [&](std::int64_t size) {
       const std::int64_t centre = draws.below(size);
       const auto reach = static_cast<std::int64_t>(half * static_cast<double>(size));
-      return Range{std::max<std::int64_t>(centre - reach, 0), std::min(centre + reach, size)};
+      return Side{std::max<std::int64_t>(centre - reach, 0), std::min(centre + reach, size)};
     };
-    const Range across = side(x.size(3)), down = side(x.size(2));
+    const Side across = side(x.size(3)), down = side(x.size(2));
     const Dims box{x.size(0), x.size(1), down.end - down.begin, across.end - across.begin};
     const auto cut = [&](const Tensor& images) {
       return images.as_view(box, images.strides(),

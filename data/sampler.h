@@ -3,7 +3,8 @@
 //
 // A sampler is a function of its arguments and the epoch, and has no other state. So every rank can
 // compute the whole order without communication, each epoch after set_epoch has a new order, and an
-// interrupted run resumes from two numbers: the epoch and the batch (Position in data/loader.h).
+// interrupted run resumes from two numbers: the epoch and the batch (LoaderPosition in
+// data/loader.h).
 //
 // Read next: data/loader.h.
 

@@ -32,7 +32,8 @@ void read_bytes(std::ifstream& in, const std::filesystem::path& file, std::vecto
 std::shared_ptr<ImageDataset> load_stl10(const std::string& dir, Split split,
                                          Stl10Options options) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::is_directory(dir + "/stl10_binary") ? dir + "/stl10_binary" : dir;
+  const fs::path below = fs::path(dir) / "stl10_binary",
+                 folder = fs::is_directory(below) ? below : fs::path(dir);
   require<IoError>(fs::is_directory(folder), dir, ": no such folder");
   require<IoError>(!options.limit || *options.limit > 0, folder.string(), ": limit of ",
                    options.limit.value_or(0), " images: it should be at least 1");

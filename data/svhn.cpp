@@ -157,7 +157,7 @@ class MatFile {
 }  // namespace
 
 std::shared_ptr<ImageDataset> load_svhn(const std::string& dir, Split split, SvhnOptions options) {
-  const MatFile file(concat(dir, "/", name_of(split), "_32x32.mat"));
+  const MatFile file(std::filesystem::path(dir) / concat(name_of(split), "_32x32.mat"));
   const MatArray &x = file.array("X"), &y = file.array("y");
   file.check(x.type == mat_u8 && x.sizes.size() == 4 && x.sizes[0] == 32 && x.sizes[1] == 32 &&
                  x.sizes[2] == 3,

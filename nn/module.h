@@ -28,7 +28,6 @@
 //
 // Read next: optim/optimizer.h.
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <functional>
@@ -47,8 +46,8 @@
 #include "autograd/each_tensor.h"
 #include "autograd/grad_mode.h"
 #include "nn/hooks.h"
+#include "nn/running.h"
 #include "nn/state_dict.h"
-#include "tensor/record_function.h"
 #include "tensor/tensor.h"
 
 namespace rondo::nn {
@@ -85,12 +84,6 @@ class Visitor {
 class AnyModule;
 
 namespace detail {
-class Running;
-
-/// "Conv2d" for rondo::nn::Conv2d.
-std::string type_name(const Module& module);
-std::string type_name(const std::type_info& type);
-
 /// Whether a ForwardObserver (nn/observe.h) lives on this thread.
 bool has_observer();
 
@@ -404,53 +397,6 @@ void unshare(const Module& original, Module& copy);
 
 /// Throws Error unless `module` is of type M exactly.
 void require_whole(const Module& module, const std::type_info& M);
-
-/// While this object lives, `module` is the innermost one running on this thread, with the tensors
-/// of `inputs`. Under AnomalyMode, and while a profiler records, it opens a scope such as
-/// "layer1.0.conv1": the path from the calling module to this one.
-class Running {
- public:
-  template <class... Inputs>
-  explicit Running(Module& module, const Inputs&... inputs) : Running(Begin(), module) {
-    if (caller_ != nullptr) return;
-    [[maybe_unused]] const auto add = [this](const std::string&, const Tensor& x) { add_input(x); };
-    (each_tensor(inputs, add), ...);
-  }
-  ~Running();
-  /// The outermost running module of this thread, or null.
-  static const Running* outermost();
-  Module& module() const { return module_; }
-  bool is_input(const Tensor& x) const;
-  /// The innermost running module of this thread; there must be one.
-  static Module& innermost();
-  /// Throws the error of Module::is_training.
-  static void require_eval_reached(const Module& module);
-  static void set_part(Module& module) {
-    if (!module.is_part_) module.is_part_ = true;
-  }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-
- private:
-  struct Begin {};
-  Running(Begin, Module& module);
-  void add_input(const Tensor& x) {
-    if (!x.defined()) return;
-    if (num_inputs_ < inputs_.size())
-      inputs_[num_inputs_++] = &x.impl();
-    else
-      more_inputs_.push_back(&x.impl());
-  }
-
-  Module& module_;
-  Running* caller_;
-  std::array<const TensorImpl*, 8> inputs_ = {};  // of the outermost one
-  std::size_t num_inputs_ = 0;
-  std::vector<const TensorImpl*> more_inputs_ = {};
-  std::string name_;
-  std::optional<ScopeName> scope_;
-  RecordFunction range_;
-};
 }  // namespace detail
 
 template <class F, class... Inputs>

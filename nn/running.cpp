@@ -1,6 +1,4 @@
-// The modules that run on this thread, from the outermost to the innermost. Used for names in
-// errors and profiles, for leaves that no visit shows (nn/shown.h), and for layers that eval() has
-// not reached.
+#include "nn/running.h"
 
 #include <cxxabi.h>
 
@@ -122,6 +120,9 @@ Running::~Running() {
 
 const Running* Running::outermost() { return outermost_running; }
 Module& Running::innermost() { return innermost_running->module_; }
+void Running::set_part(Module& module) {
+  if (!module.is_part_) module.is_part_ = true;
+}
 bool Running::is_input(const Tensor& x) const {
   return std::ranges::find(inputs_, &x.impl()) != inputs_.end() ||
          std::ranges::find(more_inputs_, &x.impl()) != more_inputs_.end();

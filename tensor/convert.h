@@ -70,7 +70,7 @@ decltype(auto) visit_float(DType dtype, const char* op, F&& f) {
     case DType::f16:
       return f.template operator()<Half>();
     default:
-      throw DTypeError(concat(op, ": expected a floating-point dtype, got ", dtype));
+      detail::fail<DTypeError>({op, ": expected a floating-point dtype, got ", dtype});
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tensor/backend.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -22,10 +23,16 @@ Tensor converted(const Tensor& exact, TensorOptions options) {
   return out;
 }
 
+/// As in PyTorch: only two numbers fit into bools.
+void require_numbers(DType dtype) {
+  require<DTypeError>(dtype != boolean, "expected a dtype of numbers, got bool");
+}
+
 /// The tensor of f(0) … f(count - 1), computed in C and converted once. f must be monotonic, so
 /// that checking its first and last value is enough.
 template <class C, class F>
 Tensor sequence(std::int64_t count, TensorOptions options, F f) {
+  require_numbers(options.dtype);
   for (const std::int64_t end : {std::int64_t{0}, count - 1})
     if (count > 0) Scalar(f(end)).check_fits(options.dtype);
   Tensor exact = Tensor::empty({count}, {.dtype = dtype_of<C>});
@@ -40,22 +47,33 @@ void require_floating(const char* op, DType dtype) {
 
 }  // namespace
 
-Tensor empty(const Dims& sizes, TensorOptions options) { return Tensor::empty(sizes, options); }
+Tensor empty(const Dims& sizes, TensorOptions options) {
+  const OpName op("empty");
+  return Tensor::empty(sizes, options);
+}
 
 Tensor full(const Dims& sizes, Scalar value, TensorOptions options) {
+  const OpName op("full");
   value.check_fits(options.dtype);
   Tensor y = Tensor::empty(sizes, options);
   if (y.numel() > 0) backend(y).fill(y, value);
   return y;
 }
 
-Tensor zeros(const Dims& sizes, TensorOptions options) { return full(sizes, 0, options); }
-Tensor ones(const Dims& sizes, TensorOptions options) { return full(sizes, 1, options); }
+Tensor zeros(const Dims& sizes, TensorOptions options) {
+  const OpName op("zeros");
+  return full(sizes, 0, options);
+}
+Tensor ones(const Dims& sizes, TensorOptions options) {
+  const OpName op("ones");
+  return full(sizes, 1, options);
+}
 Tensor scalar(Scalar value, TensorOptions options) { return full({}, value, options); }
 
 Tensor empty_like(const Tensor& x) { return Tensor::empty_like(x); }
 
 Tensor full_like(const Tensor& x, Scalar value) {
+  const OpName op("full_like");
   value.check_fits(x.dtype());
   Tensor y = Tensor::empty_like(x);
   if (y.numel() > 0) backend(y).fill(y, value);
@@ -76,6 +94,7 @@ Tensor progression(std::int64_t count, TensorOptions options, C first, C step) {
   const auto is_exact = [](C number) { return std::abs(static_cast<double>(number)) < 0x1p53; };
   if (options.device.is_cpu() || count == 0 || !is_exact(first) || !is_exact(step))
     return sequence<C>(count, options, value);
+  require_numbers(options.dtype);
   for (const std::int64_t end : {std::int64_t{0}, count - 1})
     Scalar(value(end)).check_fits(options.dtype);
   Backend& device = backend(options.device);
@@ -95,6 +114,7 @@ Tensor progression(std::int64_t count, TensorOptions options, C first, C step) {
 }  // namespace
 
 Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
+  const OpName op("arange");
   const double first = start.to<double>(), last = end.to<double>(), by = step.to<double>();
   require<Error>(by != 0 && std::isfinite(first) && std::isfinite(last) && !std::isnan(by),
                  "arange: expected a nonzero step and finite bounds, got (", first, ", ", last,
@@ -132,6 +152,7 @@ namespace {
 template <class F>
 Tensor spaced(const char* op, double start, double end, std::int64_t steps, TensorOptions options,
               F f) {
+  const OpName name(op);
   require<Error>(steps >= 0, op, ": expected a number of steps >= 0, got ", steps);
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   // Counted from the nearer end, so that both ends are exact and the sequence is symmetric.
@@ -153,6 +174,7 @@ Tensor logspace(double start, double end, std::int64_t steps, double base, Tenso
 }
 
 Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options) {
+  const OpName op("eye");
   if (m < 0) m = n;
   Tensor y = zeros({n, m}, options);
   const std::int64_t length = std::min(n, m);
@@ -164,6 +186,7 @@ Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options) {
 }
 
 Tensor rand(const Dims& sizes, TensorOptions options, Generator& generator) {
+  const OpName op("rand");
   require_floating("rand", options.dtype);
   Tensor y = Tensor::empty(sizes, options);
   backend(y).uniform(y, generator.next(), 0, 1);
@@ -171,6 +194,7 @@ Tensor rand(const Dims& sizes, TensorOptions options, Generator& generator) {
 }
 
 Tensor randn(const Dims& sizes, TensorOptions options, Generator& generator) {
+  const OpName op("randn");
   require_floating("randn", options.dtype);
   Tensor y = Tensor::empty(sizes, options);
   backend(y).normal(y, generator.next(), 0, 1);
@@ -206,6 +230,7 @@ void require_holds(const char* op, DType dtype, std::int64_t low, std::int64_t h
 
 Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOptions options,
                Generator& generator) {
+  const OpName op("randint");
   require<Error>(low < high, "randint: expected low < high, got [", low, ", ", high, ")");
   require_holds("randint", options.dtype, low, high);
   Tensor y = Tensor::empty(sizes, options);
@@ -214,6 +239,7 @@ Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOpt
 }
 
 Tensor randperm(std::int64_t n, TensorOptions options, Generator& generator) {
+  const OpName op("randperm");
   require<Error>(n >= 0, "randperm: expected a length >= 0, got ", n);
   require_holds("randperm", options.dtype, 0, n);
   const Tensor exact = arange(n);

@@ -10,8 +10,9 @@ namespace rondo {
 std::optional<bool> flag_from_environment(const char* variable) {
   const char* text = std::getenv(variable);
   const std::string_view value = text != nullptr ? text : "";
-  require(value.empty() || value == "0" || value == "1", variable, "=", value,
-          " is neither 0 nor 1");
+  // Not require: the error would begin with the op that happened to run first.
+  if (!value.empty() && value != "0" && value != "1")
+    throw Error(concat(variable, "=", value, " is neither 0 nor 1"));
   if (value.empty()) return {};
   return value == "1";
 }

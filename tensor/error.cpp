@@ -1,6 +1,9 @@
 #include "tensor/error.h"
 
+#include <cctype>
 #include <sstream>
+
+#include "tensor/record_function.h"
 
 namespace rondo::detail {
 
@@ -18,6 +21,16 @@ std::string concat(std::initializer_list<Part> parts) {
   std::ostringstream out;
   for (const Part& part : parts) part.print(out);
   return std::move(out).str();
+}
+
+std::string message(std::initializer_list<Part> parts) {
+  std::string text = concat(parts);
+  const std::string op = OpName::called("");
+  const auto is_in_a_name = [](char c) {
+    return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0;
+  };
+  const bool names_it = op.empty() || (text.starts_with(op) && !is_in_a_name(text[op.size()]));
+  return names_it ? text : concat({op, ": ", text});
 }
 
 }  // namespace rondo::detail

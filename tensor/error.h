@@ -88,11 +88,14 @@ class Part {
 };
 
 std::string concat(std::initializer_list<Part> parts);
+/// The same, beginning with the op that the user called: "lerp: shapes …", or, of an op inside it,
+/// "lerp: sub: bool minus f32 …".
+std::string message(std::initializer_list<Part> parts);
 
 /// A separate function, so that callers of require stay small.
 template <class E>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<Part> parts) {
-  throw E(concat(parts));
+  throw E(message(parts));
 }
 
 }  // namespace detail

@@ -120,16 +120,17 @@ class RecordFunction {
   std::int32_t event_ = -1;
 };
 
-/// In an op: const OpRange op("layer_norm"). Note [What counts as an op]. The name must be a
-/// string that lives as long as the program: errors of kernels on a GPU use it later.
-class OpRange : public RecordFunction {
+/// In an op that is one kernel or a view: const OpName op("select"). Errors begin with the name of
+/// the outermost op, which is the one that the user called (detail::message in error.cpp). The name
+/// must be a string that lives as long as the program: errors of kernels on a GPU use it later.
+class OpName {
  public:
-  explicit OpRange(const char* name) : RecordFunction(name, EventKind::op), outer_(outermost_) {
+  explicit OpName(const char* name) : outer_(outermost_) {
     if (outer_ == nullptr) outermost_ = name;
   }
-  ~OpRange() { outermost_ = outer_; }
-  OpRange(const OpRange&) = delete;
-  OpRange& operator=(const OpRange&) = delete;
+  ~OpName() { outermost_ = outer_; }
+  OpName(const OpName&) = delete;
+  OpName& operator=(const OpName&) = delete;
 
   /// The op that the user called on this thread; `kernel` if none is running. Errors of kernels
   /// that several ops use name it: embedding, not index_select.
@@ -140,6 +141,15 @@ class OpRange : public RecordFunction {
  private:
   static inline thread_local constinit const char* outermost_ = nullptr;
   const char* outer_;
+};
+
+/// In an op of several kernels: const OpRange op("layer_norm"). Note [What counts as an op].
+class OpRange : public RecordFunction {
+ public:
+  explicit OpRange(const char* name) : RecordFunction(name, EventKind::op), name_(name) {}
+
+ private:
+  OpName name_;
 };
 
 /// Sets the calling thread's name in recordings.

@@ -13,7 +13,8 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims) {
 namespace {
 
 [[noreturn]] void too_large(const char* op, std::int64_t a, char sign, std::int64_t b) {
-  throw ShapeError(concat(op, ": ", a, ' ', sign, ' ', b, " is beyond the largest size, 2^63 - 1"));
+  detail::fail<ShapeError>(
+      {op, ": ", a, ' ', sign, ' ', b, " is beyond the largest size, 2^63 - 1"});
 }
 
 }  // namespace

@@ -36,6 +36,7 @@
 namespace rondo {
 
 struct AutogradMeta;      // autograd/autograd_meta.h
+class HookHandle;         // autograd/autograd_meta.h
 class TensorIndex;        // autograd/ops/subscript.h
 struct ValuesAndIndices;  // autograd/ops/reduce.h
 
@@ -194,6 +195,13 @@ class Tensor {
   /// create_graph the gradient is on the tape that holds this tensor: a reference cycle, as in
   /// PyTorch, until .grad is reset.
   void retain_grad() const;
+  /// Calls hook(gradient) with each gradient that reaches this tensor. The hook returns nothing, or
+  /// the tensor that replaces the gradient. (autograd/autograd_meta.h)
+  template <class F>
+  HookHandle register_hook(F hook) const;
+  /// Calls hook(leaf) each time a backward has finished adding into this leaf's gradient.
+  template <class F>
+  HookHandle register_post_accumulate_grad_hook(F hook) const;
   /// Runs the tape from this tensor and adds to the .grad of every leaf. `gradient` may be omitted
   /// when there is one element. (autograd/engine.h)
   void backward(const Tensor& gradient = {}, bool retain_graph = false,

@@ -14,12 +14,13 @@
 namespace rondo::train {
 namespace {
 
-struct Unfinished {
+struct PendingWrites {
   std::mutex mutex;
   std::vector<std::future<void>> tasks;
 };
-Unfinished& unfinished() {
-  static auto* all = new Unfinished;  // never destroyed, because it is used when the process exits
+PendingWrites& pending_writes() {
+  // Never destroyed, because it is used when the process exits.
+  static auto* all = new PendingWrites;
   return *all;
 }
 
@@ -58,15 +59,15 @@ BackgroundWrite::~BackgroundWrite() {
     return;
   }
   at_exit_here<finish_background_writes>();
-  std::lock_guard lock(unfinished().mutex);
-  unfinished().tasks.push_back(std::move(task_));
+  std::lock_guard lock(pending_writes().mutex);
+  pending_writes().tasks.push_back(std::move(task_));
 }
 
 void finish_background_writes() {
   std::vector<std::future<void>> tasks;
   {
-    std::lock_guard lock(unfinished().mutex);
-    std::swap(tasks, unfinished().tasks);
+    std::lock_guard lock(pending_writes().mutex);
+    std::swap(tasks, pending_writes().tasks);
   }
   for (std::future<void>& task : tasks) finish(std::move(task));
 }

@@ -133,7 +133,7 @@ class Run {
     epoch_img_per_s_ = static_cast<double>(images) / epoch_seconds_;
     trained_seconds_ += epoch_seconds_;
     trained_images_ += static_cast<double>(images);
-    result_.final_loss = mean_over_ranks(loss_sum_) / static_cast<double>(losses_in_epoch_);
+    result_.final_loss = sync_->mean_over_ranks(loss_sum_) / static_cast<double>(losses_in_epoch_);
     ++position_.epoch;
     position_.step = 0;
     tested_ = false;
@@ -287,13 +287,6 @@ class Run {
     result_.stopped_by = signal.item<std::int32_t>();
   }
 
-  double mean_over_ranks(double value) {
-    if (sync_->averages_losses()) return value;
-    Tensor sum = full({1}, value, {.dtype = f64});
-    comm_->all_reduce(sum, dist::ReduceOp::avg);
-    return sum.item<double>();
-  }
-
   void save(bool is_best = false) {
     if (options_.checkpoint_dir.empty()) return;
     const TimelineTrace::Span span(trace(), "checkpoint");
@@ -372,10 +365,9 @@ class Run {
         (test.total > 0 ? test.accuracy() == result_.best_test_accuracy
                         : test.loss == result_.best_test_loss))
       state_.mark_best(options_.checkpoint_dir, restored.path);
-    // Reproducible training is bit-identical for any number of ranks and threads.
     if (reports())
       *options_.out << text_of(restored, is_complete(), result_.stopped_early)
-                    << (sync_->is_reproducible() ? "" : differences(restored, *comm_)) << std::endl;
+                    << sync_->differences(checkpoint, *comm_) << std::endl;
   }
 
   bool is_complete() const { return position_.epoch >= options_.epochs || result_.stopped_early; }

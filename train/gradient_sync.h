@@ -19,6 +19,7 @@
 
 #include "data/dataset.h"
 #include "dist/data_parallel/ddp.h"
+#include "io/checkpoint.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
 #include "tensor/device.h"
@@ -60,8 +61,8 @@ class GradientSync {
   virtual void after_step() {}
   /// The losses since the last call, oldest first: those that have arrived, or all with `wait`.
   virtual std::vector<double> take_losses(bool wait) = 0;
-  /// Whether these losses are means over the ranks.
-  virtual bool averages_losses() const { return true; }
+  /// The mean over the ranks of a value that each rank computed from the losses that it took.
+  virtual double mean_over_ranks(double value) { return value; }  // they are means already
   /// Whether a step can take several batches or be captured in a graph.
   virtual bool is_flexible() const { return true; }
   /// Whether losses may be scaled (f16).
@@ -89,8 +90,10 @@ class GradientSync {
   virtual void restored() {}
   /// Whether ranks have weights, optimizer states or communication states of their own.
   virtual bool state_per_rank() const { return false; }
-  /// Whether a run has the same bits on any number of ranks.
-  virtual bool is_reproducible() const { return false; }
+  /// Why a run that is resumed from `checkpoint` will not be bit-identical: " (4 ranks then, 2 now:
+  /// the last digits will differ)"; empty if it will be.
+  virtual std::string differences(const io::Checkpoint& checkpoint,
+                                  const dist::Communicator& comm) const;
   /// How often the ranks may agree whether to stop, in steps: on a GPU the host should not wait
   /// often.
   virtual std::int64_t steps_between_questions(Device device) const {
@@ -107,7 +110,8 @@ class GradientSync {
 
 /// `rank`: for messages.
 std::unique_ptr<GradientSync> no_sync(int rank);
-std::unique_ptr<GradientSync> ddp_sync(dist::DistributedDataParallel& ddp);
+/// The strategy of a loop with or without (null) this DDP.
+std::unique_ptr<GradientSync> make_sync(dist::DistributedDataParallel* ddp, int rank);
 
 /// The strategy that the options select. Copies rank 0's model to all ranks; with
 /// FitOptions::zero, gives the optimizer only this rank's pieces of the parameters. Throws Error on

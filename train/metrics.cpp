@@ -17,6 +17,8 @@
 namespace rondo::train {
 namespace {
 
+bool is_csv(const std::string& path) { return std::filesystem::path(path).extension() == ".csv"; }
+
 /// The epoch of a line of JSON; nullopt if the line is not an object. Throws IoError for an object
 /// without an epoch.
 std::optional<double> epoch_of_json(const std::filesystem::path& path, const std::string& line) {
@@ -114,6 +116,8 @@ std::string MetricsFile::read(std::int64_t keep_epochs) {
   return header_ + kept;
 }
 
+bool MetricsFile::is_table() const { return is_csv(path_); }
+
 void MetricsFile::check(const std::string& path) {
   io::require_writable_folder(std::filesystem::path(path).parent_path());
   MetricsFile file;
@@ -190,7 +194,7 @@ Metrics metrics_of_json(const std::string& line) {
 std::vector<Metrics> read_metrics(const std::string& path) {
   std::ifstream file(path);
   require<IoError>(file.good(), path, ": cannot be opened");
-  const bool is_table = path.ends_with(".csv");
+  const bool is_table = is_csv(path);
   const Lines there(file, is_table);
   std::map<double, Metrics> by_epoch;
   for (const std::string& line : there.lines) {

@@ -36,7 +36,7 @@ class MetricsFile {
   const std::string& path() const { return path_; }
 
  private:
-  bool is_table() const { return path_.ends_with(".csv"); }
+  bool is_table() const;
   /// The lines of the existing file up to that epoch, after the header if it is a table.
   std::string read(std::int64_t keep_epochs);
   /// The header of the existing table; empty: it has none yet.

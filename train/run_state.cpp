@@ -419,17 +419,4 @@ std::string text_of(const RunState::Restored& restored, bool is_complete, bool s
                            position.step + 1);
 }
 
-std::string differences(const RunState::Restored& restored, const dist::Communicator& comm) {
-  auto text = [](const char* what, auto then, auto now) {
-    return then == now
-               ? std::string()
-               : fmt::format(" ({} {} then, {} now: the last digits will differ)", then, what, now);
-  };
-  const std::string ranks =
-      text("ranks", restored.checkpoint.world_size, std::int64_t{comm.world_size()});
-  return !ranks.empty()
-             ? ranks
-             : text("threads", restored.checkpoint.threads, std::int64_t{omp_get_max_threads()});
-}
-
 }  // namespace rondo::train

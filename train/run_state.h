@@ -73,8 +73,6 @@ struct RunState {
 
 /// The message about a resumed run: "resuming from DIR/checkpoint.safetensors: epoch 3, batch 1".
 std::string text_of(const RunState::Restored& restored, bool is_complete, bool stopped_early);
-/// " (4 ranks then, 2 now: the last digits will differ)"; empty if results are bit-identical.
-std::string differences(const RunState::Restored& restored, const dist::Communicator& comm);
 
 /// DIR/checkpoint.safetensors.
 std::filesystem::path checkpoint_path(const std::filesystem::path& directory);

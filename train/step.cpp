@@ -18,9 +18,7 @@ constexpr std::int64_t warm_up = 3;
 
 TrainStep::TrainStep(TrainStepOptions options)
     : options_(std::move(options)),
-      own_sync_(options_.sync != nullptr  ? nullptr
-                : options_.ddp != nullptr ? ddp_sync(*options_.ddp)
-                                          : no_sync(options_.rank)),
+      own_sync_(options_.sync == nullptr ? make_sync(options_.ddp, options_.rank) : nullptr),
       sync_(options_.sync != nullptr ? options_.sync : own_sync_.get()) {
   require(options_.ddp == nullptr || options_.sync == nullptr,
           "TrainStep: ddp and sync cannot be combined");

@@ -220,7 +220,10 @@ Tensor log_softmax(const Tensor& x, std::int64_t dim) {
   return record<LogSoftmaxBackward>({x}, y, y, dim);
 }
 
-Tensor softmin(const Tensor& x, std::int64_t dim) { return softmax(neg(x), dim); }
+Tensor softmin(const Tensor& x, std::int64_t dim) {
+  const OpRange op("softmin");
+  return softmax(neg(x), dim);
+}
 
 Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
   const OpRange op("dropout");

@@ -13,6 +13,7 @@
 #include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -131,10 +132,10 @@ struct PowScalarBackward final : Node {
 
 /// maximum and minimum: an operand gets the gradient where it was chosen, half of it in a tie. (If
 /// one of them is NaN, both get it in full.)
-struct ExtremeBackward final : Node {
+struct MaximumBackward final : Node {
   SavedTensor a, b;
   bool largest;
-  ExtremeBackward(const Tensor& a, const Tensor& b, bool largest) : a(a), b(b), largest(largest) {}
+  MaximumBackward(const Tensor& a, const Tensor& b, bool largest) : a(a), b(b), largest(largest) {}
   const char* name() const override { return largest ? "maximum" : "minimum"; }
   Tensors backward(const Tensors& dy) override {
     Tensor left = a.get(*this), right = b.get(*this);
@@ -266,6 +267,7 @@ Tensor detail::wrapped(const Tensor& x, Scalar value, const char* op) {
 
 Tensor detail::compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype, DType out,
                        OpParams params, const char* name) {
+  const OpName name_of_errors(name);
   require_one_device(name, {a, b});
   NoGradGuard guard;
   Dims shape = broadcast_shapes(a.shape(), b.shape());
@@ -333,10 +335,10 @@ Tensor pow(const Tensor& a, const Tensor& b) {
   return record<PowBackward>({a, b}, y, a, b, y);
 }
 Tensor maximum(const Tensor& a, const Tensor& b) {
-  return record<ExtremeBackward>({a, b}, compute(BinaryOp::maximum, a, b, "maximum"), a, b, true);
+  return record<MaximumBackward>({a, b}, compute(BinaryOp::maximum, a, b, "maximum"), a, b, true);
 }
 Tensor minimum(const Tensor& a, const Tensor& b) {
-  return record<ExtremeBackward>({a, b}, compute(BinaryOp::minimum, a, b, "minimum"), a, b, false);
+  return record<MaximumBackward>({a, b}, compute(BinaryOp::minimum, a, b, "minimum"), a, b, false);
 }
 Tensor atan2(const Tensor& a, const Tensor& b) {
   DType dtype = float_type(result_type(a, b, "atan2"));

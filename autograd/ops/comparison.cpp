@@ -7,6 +7,7 @@
 #include "autograd/record.h"
 #include "autograd/trace.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -54,6 +55,7 @@ struct WhereBackward final : Node {
   void attributes(AttributeVisitor& v) override { v.tensor("condition", condition.get(*this)); }
 };
 Tensor where_in(DType dtype, const Tensor& condition, const Tensor& a, const Tensor& b) {
+  const OpName op("where");
   condition.require_defined("where", "the condition");
   require<DTypeError>(condition.dtype() == boolean, "where: the condition is ", condition.dtype(),
                       ", not bool");

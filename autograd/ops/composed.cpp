@@ -58,11 +58,13 @@ Tensor lower_mask(const char* op, const Tensor& x, std::int64_t diagonal) {
 }  // namespace
 
 Tensor outer(const Tensor& a, const Tensor& b) {
+  const OpRange op("outer");
   require_vectors("outer", a, b);
   return a.unsqueeze(1) * b;
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
+  const OpRange op("dot");
   require_vectors("dot", a, b);
   require<ShapeError>(a.size(0) == b.size(0), "dot: expected vectors of one length, got ",
                       a.shape(), " and ", b.shape());
@@ -71,6 +73,7 @@ Tensor dot(const Tensor& a, const Tensor& b) {
 }
 
 Tensor inner(const Tensor& a, const Tensor& b) {
+  const OpRange op("inner");
   return a.dim() == 0 || b.dim() == 0 ? a * b : tensordot(a, b, {Dims{-1}, Dims{-1}});
 }
 
@@ -107,23 +110,33 @@ Tensor vander(const Tensor& x, std::optional<std::int64_t> n, bool increasing) {
   return pow(unsqueeze(x, 1), increasing ? up : flip(up, {0}));
 }
 
-Tensor mm(const Tensor& a, const Tensor& b) { return matmul_of("mm", 2, 2, a, b); }
-Tensor mv(const Tensor& a, const Tensor& b) { return matmul_of("mv", 2, 1, a, b); }
+Tensor mm(const Tensor& a, const Tensor& b) {
+  const OpName op("mm");
+  return matmul_of("mm", 2, 2, a, b);
+}
+Tensor mv(const Tensor& a, const Tensor& b) {
+  const OpName op("mv");
+  return matmul_of("mv", 2, 1, a, b);
+}
 
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, AddmmOptions options) {
+  const OpRange op("addmm");
   require<ShapeError>(a.dim() == 2 && b.dim() == 2, "addmm: expected matrices, got ", a.shape(),
                       " and ", b.shape());
   return scaled_sum(matmul(a, b), options.alpha, input, options.beta);
 }
 
 Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, AddmmOptions options) {
+  const OpRange op("baddbmm");
   return scaled_sum(bmm(a, b), options.alpha, input, options.beta);
 }
 
 Tensor tril(const Tensor& x, std::int64_t diagonal) {
+  const OpRange op("tril");
   return masked_fill(x, logical_not(lower_mask("tril", x, diagonal)), 0);
 }
 Tensor triu(const Tensor& x, std::int64_t diagonal) {
+  const OpRange op("triu");
   return masked_fill(x, lower_mask("triu", x, diagonal - 1), 0);
 }
 
@@ -148,17 +161,20 @@ Tensor diag_embed(const Tensor& x, std::int64_t offset) {
 }
 
 Tensor diag(const Tensor& x, std::int64_t offset) {
+  const OpRange op("diag");
   require<ShapeError>(x.dim() == 1 || x.dim() == 2, "diag: expected a vector or a matrix, got ",
                       x.shape());
   return x.dim() == 1 ? diag_embed(x, offset) : clone(diagonal(x, offset));
 }
 
 Tensor trace(const Tensor& x) {
+  const OpRange op("trace");
   require<ShapeError>(x.dim() == 2, "trace: expected a matrix, got ", x.shape());
   return sum(diagonal(x));
 }
 
 Tensors meshgrid(const Tensors& xs, std::string_view indexing) {
+  const OpRange op("meshgrid");
   require(indexing == "ij" || indexing == "xy", "meshgrid: indexing = \"", std::string(indexing),
           "\"; expected ij or xy");
   require(!xs.empty(), "meshgrid: no tensors");
@@ -182,6 +198,7 @@ Tensors meshgrid(const Tensors& xs, std::string_view indexing) {
 }
 
 Tensor tile(const Tensor& x, const Dims& repeats) {
+  const OpRange op("tile");
   Dims all = repeats;
   while (all.size() < x.dim()) all.insert(0, 1);
   return x.repeat(all);
@@ -233,6 +250,7 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) {
 }
 
 Tensor movedim(const Tensor& x, std::int64_t source, std::int64_t destination) {
+  const OpName op("movedim");
   const std::int64_t from = wrap_dim(source, x.dim(), "movedim"),
                      to = wrap_dim(destination, x.dim(), "movedim");
   Dims order;
@@ -243,6 +261,7 @@ Tensor movedim(const Tensor& x, std::int64_t source, std::int64_t destination) {
 }
 
 Tensor unflatten(const Tensor& x, std::int64_t dim, const Dims& sizes) {
+  const OpName op("unflatten");
   const std::int64_t at = wrap_dim(dim, x.dim(), "unflatten");
   require<ShapeError>(!sizes.empty(), "unflatten: no sizes for dimension ", dim, " of ", x.shape());
   std::int64_t product = 1, unknown = 0;
@@ -264,6 +283,7 @@ Tensor unflatten(const Tensor& x, std::int64_t dim, const Dims& sizes) {
 }
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
+  const OpRange op("roll");
   require<ShapeError>(shifts.size() == dims.size(), "roll: ", shifts.size(), " shifts for ",
                       dims.size(), " dimensions");
   Tensor y = x;
@@ -276,7 +296,10 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   return y.impl_ptr() == x.impl_ptr() ? clone(x) : y;
 }
 
-Tensor clip(const Tensor& x, Scalar low, Scalar high) { return clamp(x, low, high); }
+Tensor clip(const Tensor& x, Scalar low, Scalar high) {
+  const OpName op("clip");
+  return clamp(x, low, high);
+}
 Tensor clamp_min(const Tensor& x, Scalar low) {
   const OpRange op("clamp_min");
   if (is_floating(x.dtype())) return clamp(x, low, std::numeric_limits<double>::infinity());
@@ -299,16 +322,19 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& w, const Tensor&
 }
 
 Tensor logaddexp(const Tensor& a, const Tensor& b) {
+  const OpRange op("logaddexp");
   // The larger one plus log(1 + exp(-|a - b|)); equal infinities differ by 0.
   const Tensor difference = where(logical_and(eq(a, b), isinf(a)), 0.0, a - b);
   return where(ge(a, b), a + softplus(-difference), b + softplus(difference));
 }
 
 Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
+  const OpRange op("lerp");
   // The end that is nearer is exact.
   return weight < 0.5 ? a + (b - a) * weight : b - (b - a) * (1 - weight);
 }
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
+  const OpRange op("lerp");
   return where(weight < 0.5, a + (b - a) * weight, b - (b - a) * (1 - weight));
 }
 
@@ -362,12 +388,14 @@ bool equal(const Tensor& a, const Tensor& b) {
 }
 
 Tensor normalize(const Tensor& x, const NormalizeOptions& options) {
+  const OpRange op("normalize");
   const Tensor wide = widened(x);  // the default of eps is 0 in f16
   const Tensor length = vector_norm(wide, options.p, {options.dim}, true);
   return to(wide / maximum(length, full_like(length, options.eps)), x.dtype());
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineSimilarityOptions& options) {
+  const OpRange op("cosine_similarity");
   const Dims shape = broadcast_shapes(a.shape(), b.shape());
   const Tensor x = expand(a, shape), y = expand(b, shape);
   return sum(normalize(x, {.dim = options.dim, .eps = options.eps}) *

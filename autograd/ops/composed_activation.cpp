@@ -77,6 +77,7 @@ Tensor celu(const Tensor& x, double alpha) {
 }
 
 Tensor glu(const Tensor& x, std::int64_t dim) {
+  const OpRange op("glu");
   require<ShapeError>(x.dim() > 0, "glu: a tensor without dimensions has no halves");
   dim = wrap_dim(dim, x.dim(), "glu");
   const std::int64_t half = x.size(dim) / 2;
@@ -92,6 +93,7 @@ Tensor mish(const Tensor& x) {
 }
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
+  const OpRange op("prelu");
   const std::int64_t channels = x.dim() >= 2 ? x.size(1) : 1;
   require<ShapeError>(weight.dim() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
                       "prelu: weight ", weight.shape(), " has neither one element nor one for each",
@@ -119,7 +121,10 @@ Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
   const Tensor y = no_grad([&] { return clamp(x, min_val, max_val); });
   return record<HardtanhBackward>({x}, y, x, min_val, max_val);
 }
-Tensor relu6(const Tensor& x) { return hardtanh(x, 0, 6); }
+Tensor relu6(const Tensor& x) {
+  const OpName op("relu6");
+  return hardtanh(x, 0, 6);
+}
 Tensor hardsigmoid(const Tensor& x) {
   return activation("hardsigmoid", x, [](const Tensor& x) { return (clamp(x, -3, 3) + 3) / 6; });
 }

@@ -30,7 +30,7 @@ std::int64_t conv_output_size(std::int64_t input, std::int64_t kernel, std::int6
 namespace detail {
 namespace {
 
-/// What holds for all convolutions; `channels` is how many inputs and outputs w has.
+/// The checks that all convolutions share; `in` and `out` are the channels that w expects.
 void check_conv(const char* op, const Tensor& x, const Tensor& w, const Tensor& bias,
                 const ConvOptions& o, std::int64_t in, std::int64_t out) {
   require<ShapeError>(x.size(1) == in, op, ": input ", x.shape(), " has ", x.size(1),
@@ -50,7 +50,7 @@ void check_conv(const char* op, const Tensor& x, const Tensor& w, const Tensor& 
   require_one_device(op, {x, w, bias});
 }
 
-/// The channels of an image if w has so many for each group.
+/// The number of channels of an image, if each group has w.size(1).
 std::int64_t all_channels(const char* op, const Tensor& x, const Tensor& w, const ConvOptions& o,
                           const char* which) {
   const std::int64_t dims = o.stride.size() + 2;
@@ -100,8 +100,8 @@ Dims conv_transpose_sizes(const char* op, const Tensor& x, const Tensor& w, cons
 }  // namespace detail
 
 Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv1dOptions options) {
-  if (x.dim() == 2 && w.dim() == 3) return squeeze(conv1d(unsqueeze(x, 0), w, bias, options), 0);
   const OpRange op("conv1d");
+  if (x.dim() == 2 && w.dim() == 3) return squeeze(conv1d(unsqueeze(x, 0), w, bias, options), 0);
   if (const Casts cast{AutocastOp::conv2d, x}) return conv1d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, dilation, groups] = options;
   detail::conv_sizes(
@@ -116,8 +116,8 @@ Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv1dOption
 }
 
 Tensor conv3d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv3dOptions options) {
-  if (x.dim() == 4 && w.dim() == 5) return squeeze(conv3d(unsqueeze(x, 0), w, bias, options), 0);
   const OpRange op("conv3d");
+  if (x.dim() == 4 && w.dim() == 5) return squeeze(conv3d(unsqueeze(x, 0), w, bias, options), 0);
   if (const Casts cast{AutocastOp::conv2d, x}) return conv3d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, dilation, groups] = options;
   const Dims sizes = detail::conv_sizes("conv3d", x, w, bias,
@@ -127,7 +127,7 @@ Tensor conv3d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv3dOption
                                          .groups = groups});
   const std::int64_t n = x.size(0), depth = sizes[0], kernel = w.size(2);
   const Tensor padded = padding.d == 0 ? x : pad(x, {0, 0, 0, 0, padding.d, padding.d});
-  Tensors slices;  // (N, O, C, H, W): those that the kernel's slice t meets
+  Tensors slices;  // (N, O, C, H, W): for each slice t of the kernel, those that it multiplies
   for (std::int64_t t = 0; t < kernel; ++t) {
     const std::int64_t first = kernel == 1 ? 0 : t * dilation.d;
     slices.push_back(
@@ -146,9 +146,9 @@ Tensor conv3d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv3dOption
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& w, const Tensor& bias,
                         ConvTranspose1dOptions options) {
+  const OpRange op("conv_transpose1d");
   if (x.dim() == 2 && w.dim() == 3)
     return squeeze(conv_transpose1d(unsqueeze(x, 0), w, bias, options), 0);
-  const OpRange op("conv_transpose1d");
   if (const Casts cast{AutocastOp::conv_transpose2d, x})
     return conv_transpose1d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, more, groups, dilation] = options;
@@ -169,9 +169,9 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& w, const Tensor& bias,
 
 Tensor conv_transpose3d(const Tensor& x, const Tensor& w, const Tensor& bias,
                         ConvTranspose3dOptions options) {
+  const OpRange op("conv_transpose3d");
   if (x.dim() == 4 && w.dim() == 5)
     return squeeze(conv_transpose3d(unsqueeze(x, 0), w, bias, options), 0);
-  const OpRange op("conv_transpose3d");
   if (const Casts cast{AutocastOp::conv_transpose2d, x})
     return conv_transpose3d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, more, groups, dilation] = options;

@@ -48,18 +48,23 @@ Tensor with_alpha(const char* name, const Tensor& x, const Dims& sizes, double p
 }  // namespace
 
 Tensor dropout1d(const Tensor& x, double p, bool training, Generator& generator) {
+  const OpRange op("dropout1d");
   return channel_dropout("dropout1d", x, 2, p, training, generator);
 }
 Tensor dropout2d(const Tensor& x, double p, bool training, Generator& generator) {
+  const OpRange op("dropout2d");
   return channel_dropout("dropout2d", x, 3, p, training, generator);
 }
 Tensor dropout3d(const Tensor& x, double p, bool training, Generator& generator) {
+  const OpRange op("dropout3d");
   return channel_dropout("dropout3d", x, 4, p, training, generator);
 }
 Tensor alpha_dropout(const Tensor& x, double p, bool training, Generator& generator) {
+  const OpRange op("alpha_dropout");
   return with_alpha("alpha_dropout", x, x.shape(), p, training, generator);
 }
 Tensor feature_alpha_dropout(const Tensor& x, double p, bool training, Generator& generator) {
+  const OpRange op("feature_alpha_dropout");
   require<ShapeError>(x.dim() >= 2, "feature_alpha_dropout: input ", x.shape(),
                       " is not (N, C, ...)");
   return with_alpha("feature_alpha_dropout", x, leading_sizes(x, 2), p, training, generator);

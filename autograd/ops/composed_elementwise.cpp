@@ -38,7 +38,8 @@ Tensor logit(const Tensor& x, std::optional<double> eps) {
   const OpRange op("logit");
   Tensor p = is_floating(x.dtype()) ? widened(x) : to(x, f32);
   if (eps) p = clamp_with_bounds(p, *eps, 1 - *eps);
-  return to(log(p / (1 - p)), is_floating(x.dtype()) ? x.dtype() : f32);
+  // The gradient of log(p / (1 - p)) would be inf times 0 at both ends.
+  return to(log(p) - log1p(-p), is_floating(x.dtype()) ? x.dtype() : f32);
 }
 
 Tensor sinc(const Tensor& x) {
@@ -47,8 +48,14 @@ Tensor sinc(const Tensor& x) {
   return masked_fill(sin(angle) / angle, is_zero, 1.0);
 }
 
-Tensor deg2rad(const Tensor& x) { return x * (pi / 180); }
-Tensor rad2deg(const Tensor& x) { return x * (180 / pi); }
+Tensor deg2rad(const Tensor& x) {
+  const OpName op("deg2rad");
+  return x * (pi / 180);
+}
+Tensor rad2deg(const Tensor& x) {
+  const OpName op("rad2deg");
+  return x * (180 / pi);
+}
 
 namespace {
 template <class B>
@@ -70,13 +77,16 @@ Tensor div(const Tensor& a, Scalar b, const DivOptions& options) {
 }
 
 Tensor addcmul(const Tensor& input, const Tensor& a, const Tensor& b, AddcOptions options) {
+  const OpRange op("addcmul");
   return add(input, mul(a, b), options.value);
 }
 Tensor addcdiv(const Tensor& input, const Tensor& a, const Tensor& b, AddcOptions options) {
+  const OpRange op("addcdiv");
   return add(input, div(a, b), options.value);
 }
 
 Tensor copysign(const Tensor& a, const Tensor& b) {
+  const OpRange op("copysign");
   const DType common = result_type(a, b, "copysign");
   const Tensor size = abs(to(a, is_floating(common) ? common : f32));
   return where(signbit(b), -size, size);
@@ -100,6 +110,7 @@ Tensor xlogy(const Tensor& x, const Tensor& y) {
 }
 
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
+  const OpRange op("clamp");
   return minimum(maximum(x, low), high);
 }
 

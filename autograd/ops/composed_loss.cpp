@@ -166,6 +166,7 @@ Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 
 Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y,
                                    const WeightedLossOptions& options) {
+  const OpRange op("multilabel_soft_margin_loss");
   require<ShapeError>(x.dim() > 0, "multilabel_soft_margin_loss: input ", x.shape(),
                       " has no dimension of classes");
   const Tensor losses =
@@ -180,6 +181,7 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, const PairwiseDistanc
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginOptions& options) {
+  const OpRange op("triplet_margin_loss");
   const PairwiseDistanceOptions distance{.p = options.p, .eps = options.eps};
   return triplet_margin_with_distance_loss(
       anchor, positive, negative,
@@ -193,11 +195,11 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive,
                                          const Tensor& negative,
                                          const TripletMarginWithDistanceOptions& options) {
-  const OpRange op("triplet_margin_loss");
+  const OpRange op("triplet_margin_with_distance_loss");
   if (const Casts cast{AutocastOp::other_losses, anchor})
     return triplet_margin_with_distance_loss(cast(anchor), cast(positive), cast(negative), options);
-  require_pair(anchor, positive, "triplet_margin_loss");
-  require_pair(anchor, negative, "triplet_margin_loss");
+  require_pair(anchor, positive, OpName::called("triplet_margin_loss"));
+  require_pair(anchor, negative, OpName::called("triplet_margin_loss"));
   const auto distance = [&](const Tensor& a, const Tensor& b) {
     return options.distance_function ? options.distance_function(a, b) : pairwise_distance(a, b);
   };

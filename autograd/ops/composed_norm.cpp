@@ -45,7 +45,8 @@ Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     follow(running_mean, mean(values, {2}), options.momentum);
     follow(running_var, var(values, {2}), options.momentum);
   }
-  return to(group_norm(x, channels, gamma, beta, options.eps), x.dtype());  // under autocast, too
+  // The conversion is for autocast, where group_norm returns f32.
+  return to(group_norm(x, channels, gamma, beta, options.eps), x.dtype());
 }
 
 Tensor local_response_norm(const Tensor& x, std::int64_t size,

@@ -22,21 +22,23 @@ namespace rondo {
 
 ValuesAndIndices adaptive_max_pool2d_with_indices(const Tensor& x,
                                                   Conv2dOptions::Pair output_size) {
+  const OpRange op("adaptive_max_pool2d_with_indices");
   if (x.dim() == 3)
     return detail::with_batch(x, 4, [&](const Tensor& image) {
       return adaptive_max_pool2d_with_indices(image, output_size);
     });
-  const OpRange op("adaptive_max_pool2d");
-  require_float(x, "adaptive_max_pool2d");
-  require<ShapeError>(x.dim() == 4 && x.size(2) > 0 && x.size(3) > 0, "adaptive_max_pool2d: input ",
-                      x.shape(), " is not (N, C, H, W) with pixels");
-  require<ShapeError>(output_size.h > 0 && output_size.w > 0, "adaptive_max_pool2d: output size ",
+  const char* called = OpName::called("adaptive_max_pool2d");
+  require_float(x, called);
+  require<ShapeError>(x.dim() == 4 && x.size(2) > 0 && x.size(3) > 0, called, ": input ", x.shape(),
+                      " is not (N, C, H, W) with pixels");
+  require<ShapeError>(output_size.h > 0 && output_size.w > 0, called, ": output size ",
                       output_size.h, "x", output_size.w, " is empty");
   return detail::largest_of_windows(x,
                                     detail::adaptive_windows(x.size(2), output_size.h, x.device()),
                                     detail::adaptive_windows(x.size(3), output_size.w, x.device()));
 }
 Tensor adaptive_max_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
+  const OpRange op("adaptive_max_pool2d");
   return adaptive_max_pool2d_with_indices(x, output_size).values;
 }
 
@@ -94,10 +96,12 @@ Tensor unpool(const char* name, const Tensor& x, const Tensor& indices, Size ker
 }  // namespace
 
 Tensor lp_pool2d(const Tensor& x, double p, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  const OpRange op("lp_pool2d");
   return lp_pool("lp_pool2d", x, p, (CheckedSize(kernel.h, "lp_pool2d") * kernel.w).value(),
                  [&](const Tensor& powers) { return avg_pool2d(powers, kernel, options); });
 }
 Tensor lp_pool3d(const Tensor& x, double p, Conv3dOptions::Triple kernel, Pool3dOptions options) {
+  const OpRange op("lp_pool3d");
   return lp_pool("lp_pool3d", x, p,
                  (CheckedSize(kernel.d, "lp_pool3d") * kernel.h * kernel.w).value(),
                  [&](const Tensor& powers) { return avg_pool3d(powers, kernel, options); });
@@ -105,14 +109,17 @@ Tensor lp_pool3d(const Tensor& x, double p, Conv3dOptions::Triple kernel, Pool3d
 
 Tensor max_unpool1d(const Tensor& x, const Tensor& indices, std::int64_t kernel,
                     MaxUnpool1dOptions options) {
+  const OpRange op("max_unpool1d");
   return unpool("max_unpool1d", x, indices, kernel, options);
 }
 Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Conv2dOptions::Pair kernel,
                     MaxUnpool2dOptions options) {
+  const OpRange op("max_unpool2d");
   return unpool("max_unpool2d", x, indices, kernel, options);
 }
 Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Conv3dOptions::Triple kernel,
                     MaxUnpool3dOptions options) {
+  const OpRange op("max_unpool3d");
   return unpool("max_unpool3d", x, indices, kernel, options);
 }
 
@@ -206,61 +213,75 @@ auto adaptive_pool3d(const char* name, const Tensor& x, Conv3dOptions::Triple si
 }  // namespace
 
 Tensor max_pool1d(const Tensor& x, std::int64_t kernel, Pool1dOptions options) {
+  const OpRange op("max_pool1d");
   return as_line("max_pool1d", x, [&](const Tensor& image) {
     return max_pool2d(image, {1, kernel}, in_2d(options));
   });
 }
 ValuesAndIndices max_pool1d_with_indices(const Tensor& x, std::int64_t kernel,
                                          Pool1dOptions options) {
-  return as_line("max_pool1d", x, [&](const Tensor& image) {
+  const OpRange op("max_pool1d_with_indices");
+  return as_line(OpName::called("max_pool1d"), x, [&](const Tensor& image) {
     return max_pool2d_with_indices(image, {1, kernel}, in_2d(options));
   });
 }
 Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, Pool1dOptions options) {
+  const OpRange op("avg_pool1d");
   return as_line("avg_pool1d", x, [&](const Tensor& image) {
     return avg_pool2d(image, {1, kernel}, in_2d(options));
   });
 }
 Tensor lp_pool1d(const Tensor& x, double p, std::int64_t kernel, Pool1dOptions options) {
+  const OpRange op("lp_pool1d");
   return as_line("lp_pool1d", x, [&](const Tensor& image) {
     return lp_pool2d(image, p, {1, kernel}, in_2d(options));
   });
 }
 Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t output_size) {
+  const OpRange op("adaptive_avg_pool1d");
   return as_line("adaptive_avg_pool1d", x, [&](const Tensor& image) {
     return adaptive_avg_pool2d(image, {1, output_size});
   });
 }
 Tensor adaptive_max_pool1d(const Tensor& x, std::int64_t output_size) {
+  const OpRange op("adaptive_max_pool1d");
   return as_line("adaptive_max_pool1d", x, [&](const Tensor& image) {
     return adaptive_max_pool2d(image, {1, output_size});
   });
 }
 ValuesAndIndices adaptive_max_pool1d_with_indices(const Tensor& x, std::int64_t output_size) {
-  return as_line("adaptive_max_pool1d", x, [&](const Tensor& image) {
+  const OpRange op("adaptive_max_pool1d_with_indices");
+  return as_line(OpName::called("adaptive_max_pool1d"), x, [&](const Tensor& image) {
     return adaptive_max_pool2d_with_indices(image, {1, output_size});
   });
 }
 
 Tensor max_pool3d(const Tensor& x, Conv3dOptions::Triple kernel, Pool3dOptions options) {
+  const OpRange op("max_pool3d");
   return pool3d("max_pool3d", x, kernel, options, max_pool2d);
 }
 ValuesAndIndices max_pool3d_with_indices(const Tensor& x, Conv3dOptions::Triple kernel,
                                          Pool3dOptions options) {
-  return pool3d("max_pool3d", x, kernel, options, max_pool2d_with_indices);
+  const OpRange op("max_pool3d_with_indices");
+  return pool3d(OpName::called("max_pool3d"), x, kernel, options, max_pool2d_with_indices);
 }
 Tensor avg_pool3d(const Tensor& x, Conv3dOptions::Triple kernel, Pool3dOptions options) {
+  const OpRange op("avg_pool3d");
   return pool3d("avg_pool3d", x, kernel, options, avg_pool2d);
 }
 Tensor adaptive_avg_pool3d(const Tensor& x, Conv3dOptions::Triple output_size) {
+  const OpRange op("adaptive_avg_pool3d");
   return adaptive_pool3d("adaptive_avg_pool3d", x, output_size, adaptive_avg_pool2d);
 }
 Tensor adaptive_max_pool3d(const Tensor& x, Conv3dOptions::Triple output_size) {
+  const OpRange op("adaptive_max_pool3d");
   return adaptive_pool3d("adaptive_max_pool3d", x, output_size, adaptive_max_pool2d);
 }
 ValuesAndIndices adaptive_max_pool3d_with_indices(const Tensor& x,
                                                   Conv3dOptions::Triple output_size) {
-  return adaptive_pool3d("adaptive_max_pool3d", x, output_size, adaptive_max_pool2d_with_indices);
+  const OpRange op("adaptive_max_pool3d_with_indices");
+  return adaptive_pool3d(OpName::called("adaptive_max_pool3d"), x, output_size,
+                         adaptive_max_pool2d_with_indices);
 }
 
 }  // namespace rondo

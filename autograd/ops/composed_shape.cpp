@@ -21,6 +21,7 @@ Tensors each(const Tensors& xs, Tensor (*f)(const Tensor&)) {
 }  // namespace
 
 Tensors tensor_split(const Tensor& x, std::int64_t sections, std::int64_t dim) {
+  const OpName op("tensor_split");
   require<ShapeError>(x.dim() > 0, "tensor_split: a tensor without dimensions cannot be split");
   require<ShapeError>(sections > 0, "tensor_split: ", sections,
                       " sections is not a positive number");
@@ -32,6 +33,7 @@ Tensors tensor_split(const Tensor& x, std::int64_t sections, std::int64_t dim) {
 }
 
 Tensors tensor_split(const Tensor& x, const std::vector<std::int64_t>& indices, std::int64_t dim) {
+  const OpName op("tensor_split");
   require<ShapeError>(x.dim() > 0, "tensor_split: a tensor without dimensions cannot be split");
   const std::int64_t n = x.size(dim);
   Tensors parts;
@@ -57,11 +59,18 @@ Tensor unfold(const Tensor& x, std::int64_t dim, std::int64_t size, std::int64_t
   return movedim(unflatten(all, dim, places.shape()), dim + 1, -1);
 }
 
-Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b) { return transpose(x, a, b); }
+Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b) {
+  const OpName op("swapaxes");
+  return transpose(x, a, b);
+}
 
-Tensor broadcast_to(const Tensor& x, const Dims& sizes) { return expand(x, sizes); }
+Tensor broadcast_to(const Tensor& x, const Dims& sizes) {
+  const OpName op("broadcast_to");
+  return expand(x, sizes);
+}
 
 Tensors broadcast_tensors(const Tensors& xs) {
+  const OpName op("broadcast_tensors");
   Dims sizes;
   for (const Tensor& x : xs) sizes = broadcast_shapes(sizes, x.shape());
   Tensors ys;
@@ -69,27 +78,46 @@ Tensors broadcast_tensors(const Tensors& xs) {
   return ys;
 }
 
-Tensor atleast_1d(const Tensor& x) { return x.dim() == 0 ? reshape(x, {1}) : x; }
-Tensor atleast_2d(const Tensor& x) { return x.dim() >= 2 ? x : unsqueeze(atleast_1d(x), 0); }
-Tensor atleast_3d(const Tensor& x) { return x.dim() >= 3 ? x : unsqueeze(atleast_2d(x), -1); }
+Tensor atleast_1d(const Tensor& x) {
+  const OpName op("atleast_1d");
+  return x.dim() == 0 ? reshape(x, {1}) : x;
+}
+Tensor atleast_2d(const Tensor& x) {
+  const OpName op("atleast_2d");
+  return x.dim() >= 2 ? x : unsqueeze(atleast_1d(x), 0);
+}
+Tensor atleast_3d(const Tensor& x) {
+  const OpName op("atleast_3d");
+  return x.dim() >= 3 ? x : unsqueeze(atleast_2d(x), -1);
+}
 
 Tensor hstack(const Tensors& xs) {
+  const OpRange op("hstack");
   require<ShapeError>(!xs.empty(), "hstack: the list of tensors is empty");
   return cat(each(xs, atleast_1d), xs[0].dim() <= 1 ? 0 : 1);
 }
-Tensor vstack(const Tensors& xs) { return cat(each(xs, atleast_2d), 0); }
-Tensor dstack(const Tensors& xs) { return cat(each(xs, atleast_3d), 2); }
+Tensor vstack(const Tensors& xs) {
+  const OpRange op("vstack");
+  return cat(each(xs, atleast_2d), 0);
+}
+Tensor dstack(const Tensors& xs) {
+  const OpRange op("dstack");
+  return cat(each(xs, atleast_3d), 2);
+}
 Tensor column_stack(const Tensors& xs) {
+  const OpRange op("column_stack");
   return hstack(each(xs, [](const Tensor& x) {
     return x.dim() <= 1 ? reshape(x, {x.numel(), 1}) : x;
   }));
 }
 
 Tensor fliplr(const Tensor& x) {
+  const OpRange op("fliplr");
   require<ShapeError>(x.dim() >= 2, "fliplr: expected at least 2 dimensions, got ", x.shape());
   return flip(x, {1});
 }
 Tensor flipud(const Tensor& x) {
+  const OpRange op("flipud");
   require<ShapeError>(x.dim() >= 1, "flipud: a tensor without dimensions has no order");
   return flip(x, {0});
 }
@@ -130,6 +158,7 @@ Tensor block_diag(const Tensors& xs) {
 }
 
 Tensor cartesian_prod(const Tensors& xs) {
+  const OpRange op("cartesian_prod");
   if (xs.size() == 1) return xs[0];
   Tensors columns;
   for (const Tensor& x : meshgrid(xs)) columns.push_back(reshape(x, {x.numel()}));

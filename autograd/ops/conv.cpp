@@ -134,8 +134,8 @@ Tensor lengthened(const Tensor& x, std::int64_t dim, std::int64_t rows) {
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOptions options) {
-  if (x.dim() == 3 && w.dim() == 4) return squeeze(conv2d(unsqueeze(x, 0), w, bias, options), 0);
   const OpRange op("conv2d");
+  if (x.dim() == 3 && w.dim() == 4) return squeeze(conv2d(unsqueeze(x, 0), w, bias, options), 0);
   if (const Casts cast{AutocastOp::conv2d, x}) return conv2d(cast(x), cast(w), cast(bias), options);
   Conv2dParams params{.stride_h = options.stride.h,
                       .stride_w = options.stride.w,
@@ -157,9 +157,9 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOption
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const Tensor& bias,
                         ConvTranspose2dOptions options) {
+  const OpRange op("conv_transpose2d");
   if (x.dim() == 3 && w.dim() == 4)
     return squeeze(conv_transpose2d(unsqueeze(x, 0), w, bias, options), 0);
-  const OpRange op("conv_transpose2d");
   if (const Casts cast{AutocastOp::conv_transpose2d, x})
     return conv_transpose2d(cast(x), cast(w), cast(bias), options);
   const auto& [stride, padding, more, groups, dilation] = options;

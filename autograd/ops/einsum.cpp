@@ -228,6 +228,7 @@ TensordotDims::TensordotDims(std::int64_t n) : n(n) {
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotDims& dims) {
+  const OpRange op("tensordot");
   Dims of_a = dims.a, of_b = dims.b;
   if (dims.n >= 0) {
     require<ShapeError>(dims.n <= a.dim() && dims.n <= b.dim(), "tensordot: ", dims.n,

@@ -14,6 +14,7 @@
 #include "autograd/record.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -121,6 +122,7 @@ Tensor operand_for(const Tensor& x, const Tensor& source, const char* op) {
 
 /// x += alpha other.
 void add_in_place(const char* op, const Tensor& x, const Tensor& other, double alpha) {
+  const OpName name(op);
   other.require_defined(op, "the right operand");
   check_in_place(x, op, other);
   check_alpha(x.dtype(), alpha, op);
@@ -134,6 +136,7 @@ void add_in_place(const char* op, const Tensor& x, const Tensor& other, double a
 /// x *= other, or x /= other.
 template <class Backward>
 void scale_in_place(const char* op, BinaryOp kernel, const Tensor& x, const Tensor& other) {
+  const OpName name(op);
   other.require_defined(op, "the right operand");
   check_in_place(x, op, other);
   require_distinct_elements(x, op);
@@ -177,19 +180,20 @@ const Tensor& Tensor::div_(const Tensor& other) const {
 }
 
 const Tensor& Tensor::copy_(const Tensor& source) const {
+  const OpName op("copy_");
   source.require_defined("copy_", "the source");
   check_in_place(*this, "copy_", source);
   require_distinct_elements(*this, "copy_");
   Tensor from = apart(*this, source);
-  // The GPU's backend can access both memories.
-  backend(device().is_cuda() || source.device() == device() ? *this : source)
-      .copy(from.broadcast_view(shape()), *this);
+  // A device's backend can also access the host's memory.
+  backend(device().is_cpu() ? source : *this).copy(from.broadcast_view(shape()), *this);
   record_in_place<CopyIntoBackward>({*this, from}, *this, from.shape());
   bump_version();
   return *this;
 }
 
 const Tensor& Tensor::fill_(Scalar value) const {
+  const OpName op("fill_");
   check_in_place(*this, "fill_");
   value.check_fits(dtype());
   backend(*this).fill(*this, value);

@@ -109,6 +109,7 @@ void require_index(const Tensor& index, const char* op) {
 }  // namespace
 
 Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
+  const OpName op("select");
   require<ShapeError>(x.dim() > 0, "select: a tensor without dimensions has nothing to select");
   dim = wrap_dim(dim, x.dim(), "select");
   std::int64_t n = x.size(dim), i = index < 0 ? index + n : index;
@@ -118,6 +119,7 @@ Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
 }
 
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
+  const OpName op("narrow");
   require<ShapeError>(x.dim() > 0, "narrow: a tensor without dimensions cannot be narrowed");
   dim = wrap_dim(dim, x.dim(), "narrow");
   std::int64_t n = x.size(dim), from = start < 0 ? start + n : start;
@@ -129,6 +131,7 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
 
 Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t end,
              std::int64_t step) {
+  const OpName op("slice");
   require<ShapeError>(x.dim() > 0, "slice: a tensor without dimensions cannot be sliced");
   require<ShapeError>(step > 0, "slice: step ", step, " is not positive");
   dim = wrap_dim(dim, x.dim(), "slice");
@@ -142,6 +145,7 @@ Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t
 }
 
 Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t dim1, std::int64_t dim2) {
+  const OpName op("diagonal");
   require<ShapeError>(x.dim() >= 2, "diagonal: expected at least 2 dimensions, got ", x.shape());
   const std::int64_t a = wrap_dim(dim1, x.dim(), "diagonal"),
                      b = wrap_dim(dim2, x.dim(), "diagonal");

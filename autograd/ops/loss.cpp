@@ -26,9 +26,14 @@ void check_targets(const char* op, const Tensor& scores, const Tensor& target,
                    const CrossEntropyOptions& options) {
   require_float(scores, op);
   require<ShapeError>(scores.dim() >= 2, op, ": input ", scores.shape(), " is not (N, C, ...)");
-  require<DTypeError>(target.dtype() == i64, op, ": the target is ", target.dtype(),
-                      "; expected i64 class indices, or probabilities of the input's shape ",
-                      scores.shape());
+  if (target.dtype() != i64) {
+    const std::string or_what =
+        op == std::string_view("cross_entropy")
+            ? concat(", or probabilities of the input's shape ", scores.shape())
+            : "";
+    detail::fail<DTypeError>(
+        {op, ": the target is ", target.dtype(), "; expected i64 class indices", or_what});
+  }
   Dims expected = scores.shape();
   expected.erase(1);
   require_one_device(op, {scores, target, options.weight});
@@ -238,6 +243,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& options) {
+  const OpRange op("huber_loss");
   require(options.delta > 0, "huber_loss: delta ", options.delta, " is not positive");
   return smooth_l1_loss(x, y, options.delta, options.reduction) * options.delta;
 }

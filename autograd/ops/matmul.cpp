@@ -66,6 +66,7 @@ Tensor detail::as_batch(const Tensor& x, const Dims& batch) {
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
+  const OpName op("bmm");
   if (const Casts cast{AutocastOp::bmm, a}) return bmm(cast(a), cast(b));
   require<ShapeError>(
       a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1),

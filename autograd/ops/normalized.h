@@ -25,7 +25,8 @@ enum class Center { mean, zero };  // of layer norm, of RMS norm
 /// (x - mean) / sqrt(var + eps) over dims, in recorded ops, and the statistics that it used. Around
 /// zero, the mean is undefined and the variance is mean(x^2).
 struct Normalized {
-  Tensor value, mean, variance, invstd;
+  Tensor value, mean, variance;
+  Tensor invstd;    // undefined for several processes
   Tensor unbiased;  // variance n / (n - 1), for n values per channel
   Normalized(const Tensor& x, const Dims& dims, double eps, Center center = Center::mean)
       : mean(center == Center::mean ? rondo::mean(x, dims, true) : Tensor()) {
@@ -40,17 +41,20 @@ struct Normalized {
   /// a variance computed as the mean of squares minus the squared mean would lose precision.
   Normalized(const Tensor& x, const Dims& dims, double eps,
              const std::function<Tensor(const Tensor&)>& sum_over_ranks) {
-    const Tensor sums = sum(x, dims, true);
-    const std::int64_t channels = sums.numel();
-    const Tensor own_n =
-        full({1}, x.numel() / channels, {.dtype = x.dtype(), .device = x.device()});
+    // An f32 mean of equal numbers may differ from them, by more than their deviation. So the mean
+    // of what is left is added to it, in f64.
+    const Tensor about = rondo::mean(x.detach(), dims, true);
+    const Tensor own = to(rondo::mean(x - about, dims, true), f64) + to(about, f64);
+    const std::int64_t channels = own.numel(), count = x.numel() / channels;
+    const Tensor sums = own * static_cast<double>(count);
+    const Tensor own_n = full({1}, count, {.dtype = f64, .device = x.device()});
     const Tensor totals = sum_over_ranks(cat({reshape(sums, {channels}), own_n}, 0));
-    const Tensor n = narrow(totals, 0, channels, 1).detach();
-    mean = reshape(narrow(totals, 0, 0, channels) / n, sums.shape());
+    const Tensor wide_n = narrow(totals, 0, channels, 1).detach(), n = to(wide_n, x.dtype());
+    mean = to(reshape(narrow(totals, 0, 0, channels) / wide_n, sums.shape()), x.dtype());
     Tensor centered = x - mean;
     variance = sum_over_ranks(sum(square(centered), dims, true)) / n;
-    invstd = rsqrt(variance + eps);
-    value = centered * invstd;
+    // The derivative of rsqrt, invstd^3, would underflow for deviations of 1e13.
+    value = centered / sqrt(variance + eps);
     unbiased = variance * (n / maximum(n - 1, ones_like(n)));
   }
 };

@@ -9,6 +9,7 @@
 #include "autograd/record.h"
 #include "autograd/trace.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 
@@ -85,21 +86,37 @@ Tensor extreme(const char* op, ReductionOp kernel, const Tensor& x, const Dims& 
 }  // namespace
 
 ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim) {
+  const OpName op("max");
   return extremum("max", true, x, dim, keepdim);
 }
 ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) {
+  const OpName op("min");
   return extremum("min", false, x, dim, keepdim);
 }
 Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
+  const OpName op("amax");
   return extreme("amax", ReductionOp::max, x, dims, keepdim);
 }
 Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) {
+  const OpName op("amin");
   return extreme("amin", ReductionOp::min, x, dims, keepdim);
 }
-Tensor max(const Tensor& x) { return extreme("max", ReductionOp::max, x, {}, false); }
-Tensor min(const Tensor& x) { return extreme("min", ReductionOp::min, x, {}, false); }
-Tensor max(const Tensor& a, const Tensor& b) { return maximum(a, b); }
-Tensor min(const Tensor& a, const Tensor& b) { return minimum(a, b); }
+Tensor max(const Tensor& x) {
+  const OpName op("max");
+  return extreme("max", ReductionOp::max, x, {}, false);
+}
+Tensor min(const Tensor& x) {
+  const OpName op("min");
+  return extreme("min", ReductionOp::min, x, {}, false);
+}
+Tensor max(const Tensor& a, const Tensor& b) {
+  const OpName op("max");
+  return maximum(a, b);
+}
+Tensor min(const Tensor& a, const Tensor& b) {
+  const OpName op("min");
+  return minimum(a, b);
+}
 
 Tensor argmax(const Tensor& x) {
   NoGradGuard no_grad;
@@ -128,6 +145,7 @@ Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending) {
+  const OpName op("sort");
   dim = wrap_dim(dim, x.dim(), "sort");
   if (x.dim() == 0) {
     ValuesAndIndices y = sort(reshape(x, {1}), 0, descending);
@@ -140,6 +158,7 @@ ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending) {
 }
 
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool largest) {
+  const OpName op("topk");
   dim = wrap_dim(dim, x.dim(), "topk");
   if (x.dim() == 0) {  // as a 1-dim tensor of one element; k = 0 also returns it, as in PyTorch
     require<ShapeError>(k == 0 || k == 1, "topk: k = ", k, " of a tensor of one element");

@@ -176,11 +176,12 @@ struct PaddedWindows {
 /// Windows with gaps, as copies of their elements.
 ValuesAndIndices dilated_max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel,
                                     const Pool2dOptions& options) {
+  const char* called = OpName::called("max_pool2d");
   const auto [dilation_h, dilation_w] = options.dilation;
-  require<ShapeError>(kernel.h > 0 && kernel.w > 0 && dilation_h > 0 && dilation_w > 0,
-                      "max_pool2d: kernel and dilation must be at least 1");
-  const CheckedSize one(1, "max_pool2d");
-  const auto [params, output] = plan("max_pool2d", x,
+  require<ShapeError>(kernel.h > 0 && kernel.w > 0 && dilation_h > 0 && dilation_w > 0, called,
+                      ": kernel and dilation must be at least 1");
+  const CheckedSize one(1, called);
+  const auto [params, output] = plan(called, x,
                                      {(one * dilation_h * (kernel.h - 1) + 1).value(),
                                       (one * dilation_w * (kernel.w - 1) + 1).value()},
                                      options);
@@ -200,20 +201,22 @@ ValuesAndIndices dilated_max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel,
 
 ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Conv2dOptions::Pair kernel,
                                          Pool2dOptions options) {
+  const OpRange op("max_pool2d_with_indices");
   if (x.dim() == 3)
     return detail::with_batch(
         x, 4, [&](const Tensor& image) { return max_pool2d_with_indices(image, kernel, options); });
-  const OpRange op("max_pool2d");
-  require(!options.divisor_override, "max_pool2d: only average pooling has a divisor_override");
+  const char* called = OpName::called("max_pool2d");
+  require(!options.divisor_override, called, ": only average pooling has a divisor_override");
   if (options.dilation.h != 1 || options.dilation.w != 1)
     return dilated_max_pool2d(x, kernel, options);
-  auto [params, output] = plan("max_pool2d", x, kernel, options);
+  auto [params, output] = plan(called, x, kernel, options);
   Tensor y = like(x, output, x.dtype()), indices = like(x, output, i64);
   backend(x).max_pool2d(x, y, indices, params);
   return {record<MaxPool2dBackward>({x}, y, indices, x.shape(), params), indices};
 }
 
 Tensor max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  const OpRange op("max_pool2d");
   return max_pool2d_with_indices(x, kernel, options).values;
 }
 
@@ -283,10 +286,10 @@ Tensor average_by(std::int64_t divisor, const Tensor& x, const Dims& output, Poo
 }  // namespace
 
 Tensor avg_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  const OpRange op("avg_pool2d");
   if (x.dim() == 3)
     return detail::with_batch(
         x, 4, [&](const Tensor& image) { return avg_pool2d(image, kernel, options); });
-  const OpRange op("avg_pool2d");
   require(options.dilation.h == 1 && options.dilation.w == 1,
           "avg_pool2d: only max pooling has a dilation");
   auto [params, output] = plan("avg_pool2d", x, kernel, options);
@@ -328,10 +331,10 @@ Tensor adaptive_average_backward(const Tensor& dy, const Dims& input) {
 }  // namespace
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
+  const OpRange op("adaptive_avg_pool2d");
   if (x.dim() == 3)
     return detail::with_batch(
         x, 4, [&](const Tensor& image) { return adaptive_avg_pool2d(image, output_size); });
-  const OpRange op("adaptive_avg_pool2d");
   require_planes(x, "adaptive_avg_pool2d");
   require<ShapeError>(output_size.h > 0 && output_size.w > 0, "adaptive_avg_pool2d: output size ",
                       output_size.h, "x", output_size.w, " is empty");

@@ -324,6 +324,7 @@ Tensor running_sum(const Tensor& x, std::int64_t dim, bool reverse) {
 }  // namespace
 
 Tensor cumsum(const Tensor& x, std::int64_t dim) {
+  const OpName op("cumsum");
   if (const Casts cast{AutocastOp::cumsum, x}) return cumsum(cast(x), dim);
   dim = wrap_dim(dim, x.dim(), "cumsum");
   if (x.dim() == 0) return reshape(cumsum(reshape(x, {1}), 0), {});

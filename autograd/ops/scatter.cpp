@@ -222,6 +222,7 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Ten
 }
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value) {
+  const OpRange op("scatter");
   return scatter(x, dim, index, expand(scalar(value, x.options()), index.shape()));
 }
 
@@ -304,6 +305,7 @@ Tensor index_filled(const Tensor& x, std::int64_t dim, const Tensor& index, Scal
 /// recorded f(Into::copy) is copied.
 template <class F>
 const Tensor& in_place(const char* op, const Tensor& x, const Tensor& src, const F& f) {
+  const OpName name(op);
   check_in_place(x, op, src);
   require_distinct_elements(x, op);
   const Tensor both[] = {x, src};

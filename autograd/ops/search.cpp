@@ -68,6 +68,7 @@ ValuesAndIndices median(const Tensor& x, std::int64_t dim, bool keepdim) {
 }
 
 Tensor median(const Tensor& x) {
+  const OpRange op("median");
   require<ShapeError>(x.numel() > 0, "median: the tensor ", x.shape(), " has no elements");
   return median(reshape(x, {x.numel()}), 0).values;
 }
@@ -112,6 +113,7 @@ Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
 }
 
 Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  const OpRange op("quantile");
   require<ShapeError>(q.dim() <= 1, "quantile: q has shape ", q.shape(),
                       "; expected 0 or 1 dimensions");
   require<DTypeError>(q.dtype() == x.dtype(), "quantile: q is ", q.dtype(), ", the input is ",

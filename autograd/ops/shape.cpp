@@ -117,6 +117,7 @@ Tensor copied(const Tensor& x, DType dtype, MemoryFormat format) {
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Dims& shape) {
+  const OpName op("reshape");
   Dims sizes = infer_size(x, shape, "reshape");
   if (auto strides = strides_for(x, sizes)) return renamed("reshape", x, sizes, *strides);
   Tensor dense = copied(x, x.dtype(), MemoryFormat::contiguous);
@@ -125,6 +126,7 @@ Tensor reshape(const Tensor& x, const Dims& shape) {
 }
 
 Tensor view(const Tensor& x, const Dims& shape) {
+  const OpName op("view");
   Dims sizes = infer_size(x, shape, "view");
   auto strides = strides_for(x, sizes);
   require<ShapeError>(strides.has_value(), "view: shape ", sizes,
@@ -134,6 +136,7 @@ Tensor view(const Tensor& x, const Dims& shape) {
 }
 
 Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
+  const OpName op("flatten");
   if (x.dim() == 0) return reshape(x, {1});
   std::int64_t start = wrap_dim(start_dim, x.dim(), "flatten");
   std::int64_t end = wrap_dim(end_dim, x.dim(), "flatten");
@@ -146,6 +149,7 @@ Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
 }
 
 Tensor squeeze(const Tensor& x, std::int64_t dim) {
+  const OpName op("squeeze");
   dim = wrap_dim(dim, x.dim(), "squeeze");
   Dims sizes = x.shape(), strides = x.strides();
   if (x.dim() > 0 && sizes[dim] == 1) {
@@ -156,6 +160,7 @@ Tensor squeeze(const Tensor& x, std::int64_t dim) {
 }
 
 Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
+  const OpName op("unsqueeze");
   dim = wrap_dim(dim, x.dim() + 1, "unsqueeze");
   Dims sizes = x.shape(), strides = x.strides();
   std::int64_t stride = dim < x.dim() ? sizes[dim] * strides[dim] : 1;
@@ -174,6 +179,7 @@ struct ExpandBackward final : Node {
 }  // namespace
 
 Tensor expand(const Tensor& x, const Dims& shape) {
+  const OpName op("expand");
   Dims sizes = shape;
   std::int64_t added = sizes.size() - x.dim();
   require<ShapeError>(added >= 0, "expand: shape ", shape, " has fewer dimensions than ",
@@ -207,6 +213,7 @@ struct PermuteBackward final : Node {
 }  // namespace
 
 Tensor permute(const Tensor& x, const Dims& dims) {
+  const OpName op("permute");
   require<ShapeError>(dims.size() == x.dim(), "permute: order ", dims, " names ", dims.size(),
                       " dimensions, the tensor ", x.shape(), " has ", x.dim());
   Dims order = wrap_dims(dims, x.dim(), "permute"), sizes, strides;
@@ -218,6 +225,7 @@ Tensor permute(const Tensor& x, const Dims& dims) {
 }
 
 Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b) {
+  const OpName op("transpose");
   a = wrap_dim(a, x.dim(), "transpose");
   b = wrap_dim(b, x.dim(), "transpose");
   Dims order;
@@ -351,9 +359,10 @@ struct PartsBackward final : Node {
 }  // namespace
 
 Tensors split(const Tensor& x, std::int64_t size, std::int64_t dim) {
+  const OpName op("split");
   require<ShapeError>(x.dim() > 0, "split: a tensor without dimensions cannot be split");
-  require<ShapeError>(size > 0, "split: size ", size, " is not positive");
   const std::int64_t n = x.size(wrap_dim(dim, x.dim(), "split"));
+  require<ShapeError>(size > 0 || (size == 0 && n == 0), "split: size ", size, " is not positive");
   if (n == 0) return {narrow(x, dim, 0, 0)};
   std::vector<std::int64_t> sizes;
   for (std::int64_t start = 0; start < n; start += size) sizes.push_back(std::min(size, n - start));
@@ -361,6 +370,7 @@ Tensors split(const Tensor& x, std::int64_t size, std::int64_t dim) {
 }
 
 Tensors split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t dim) {
+  const OpName op("split");
   require<ShapeError>(x.dim() > 0, "split: a tensor without dimensions cannot be split");
   dim = wrap_dim(dim, x.dim(), "split");
   Tensors parts;
@@ -380,6 +390,7 @@ Tensors split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int6
 }
 
 Tensors unbind(const Tensor& x, std::int64_t dim) {
+  const OpName op("unbind");
   require<ShapeError>(x.dim() > 0, "unbind: a tensor without dimensions has no slices");
   dim = wrap_dim(dim, x.dim(), "unbind");
   Dims sizes, strides;
@@ -395,6 +406,7 @@ Tensors unbind(const Tensor& x, std::int64_t dim) {
 }
 
 Tensors chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim) {
+  const OpName op("chunk");
   require<ShapeError>(x.dim() > 0, "chunk: a tensor without dimensions cannot be split");
   require<ShapeError>(chunks > 0, "chunk: ", chunks, " chunks is not a positive number");
   dim = wrap_dim(dim, x.dim(), "chunk");
@@ -430,6 +442,7 @@ struct ToDeviceBackward final : Node {
 }  // namespace
 
 Tensor contiguous(const Tensor& x, MemoryFormat format) {
+  const OpName op("contiguous");
   require<ShapeError>(
       format != MemoryFormat::channels_last || x.dim() == 4,
       "contiguous: channels_last is a layout of 4 dimensions, the tensor has shape ", x.shape());
@@ -438,16 +451,19 @@ Tensor contiguous(const Tensor& x, MemoryFormat format) {
 }
 
 Tensor clone(const Tensor& x) {
+  const OpName op("clone");
   return record<CopyBackward>({x}, copied(x, x.dtype(), x.suggested_format()), "clone");
 }
 
 Tensor to(const Tensor& x, DType dtype) {
+  const OpName op("to");
   if (x.dtype() == dtype) return x;
   Tensor y = copied(x, dtype, x.suggested_format());
   return is_floating(dtype) ? record<ToDTypeBackward>({x}, y, x.dtype()) : y;
 }
 
 Tensor to(const Tensor& x, Device device) {
+  const OpName op("to");
   if (x.device() == device) return x;
   Tensor y = Tensor::empty(x.shape(),
                            {.dtype = x.dtype(), .device = device, .format = x.suggested_format()});

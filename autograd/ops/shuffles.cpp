@@ -3,6 +3,7 @@
 #include "autograd/ops/composed.h"
 #include "autograd/ops/shape.h"
 #include "tensor/error.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -22,6 +23,7 @@ Dims joined_dims(Dims a, const Dims& b) {
 }  // namespace
 
 Tensor pixel_shuffle(const Tensor& x, std::int64_t r) {
+  const OpRange op("pixel_shuffle");
   const Dims batch = before_image("pixel_shuffle", x, r);
   const std::int64_t square = (CheckedSize(r, "pixel_shuffle") * r).value();
   const std::int64_t c = x.size(-3) / square, h = x.size(-2), w = x.size(-1);
@@ -33,6 +35,7 @@ Tensor pixel_shuffle(const Tensor& x, std::int64_t r) {
 }
 
 Tensor pixel_unshuffle(const Tensor& x, std::int64_t r) {
+  const OpRange op("pixel_unshuffle");
   const Dims batch = before_image("pixel_unshuffle", x, r);
   const std::int64_t c = x.size(-3), h = x.size(-2) / r, w = x.size(-1) / r;
   require<ShapeError>(x.size(-2) % r == 0 && x.size(-1) % r == 0,
@@ -44,6 +47,7 @@ Tensor pixel_unshuffle(const Tensor& x, std::int64_t r) {
 }
 
 Tensor channel_shuffle(const Tensor& x, std::int64_t groups) {
+  const OpRange op("channel_shuffle");
   require<ShapeError>(x.dim() >= 3 && groups > 0 && x.size(1) % groups == 0,
                       "channel_shuffle: the channels of input ", x.shape(),
                       " cannot be divided into ", groups, " groups");

@@ -53,8 +53,8 @@ void parse_tensor(const char* op, const Tensor& given, Parsed& out) {
     // On a GPU the host does not wait for the check: the bad index is moved past the last row,
     // where the kernel finds it.
     if (out.view.device().is_cpu() && any(bad).item<bool>())
-      throw ShapeError(
-          index_error(op, masked_select(given, bad)[0].item<std::int64_t>(), dim, n, -n));
+      throw ShapeError(index_error(OpName::called(op),
+                                   masked_select(given, bad)[0].item<std::int64_t>(), dim, n, -n));
     const Tensor wrapped = where(lt(given, 0), add(given, n), given);
     out.index.push_back(out.view.device().is_cpu() ? wrapped
                                                    : where(bad, out.view.numel() + 1, wrapped));
@@ -216,6 +216,7 @@ Tensor index(const Tensor& x, const std::vector<TensorIndex>& where) {
 
 Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& where, const Tensor& value,
                  bool accumulate) {
+  const OpRange op("index_put");
   const Tensor y = clone(x);
   y.index_put_(where, value, accumulate);
   return y;
@@ -286,7 +287,10 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
   return index_select(reshape(all, {all.numel()}), 0, true_positions(expand(mask, sizes)));
 }
 
-Tensors where(const Tensor& condition) { return unbind(nonzero(condition), 1); }
+Tensors where(const Tensor& condition) {
+  const OpName op("where");
+  return unbind(nonzero(condition), 1);
+}
 
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source) {
   const OpRange op("masked_scatter");
@@ -302,11 +306,13 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source)
 }
 
 Tensor take(const Tensor& x, const Tensor& index) {
+  const OpRange op("take");
   const Tensor at = reshape(index, {index.numel()});
   return reshape(rondo::index(reshape(x, {x.numel()}), {at}), index.shape());
 }
 
 Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<std::int64_t> along) {
+  const OpRange op("take_along_dim");
   if (!along) return gather(reshape(x, {x.numel()}), 0, reshape(index, {index.numel()}));
   require<ShapeError>(x.dim() == index.dim(), "take_along_dim: the tensor has shape ", x.shape(),
                       " and the index ", index.shape(), "; expected equal numbers of dimensions");

@@ -13,6 +13,7 @@
 #include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 #include "tensor/special.h"
 
 namespace rondo {
@@ -282,6 +283,7 @@ Tensor ceil(const Tensor& x) { return rounded("ceil", UnaryOp::ceil, x); }
 Tensor round(const Tensor& x) { return rounded("round", UnaryOp::round, x); }
 Tensor trunc(const Tensor& x) { return rounded("trunc", UnaryOp::trunc, x); }
 Tensor clamp(const Tensor& a, Scalar low, Scalar high) {
+  const OpName op("clamp");
   DType dtype =
       std::max(result_type(a, low, "clamp"), result_type(a, high, "clamp"), [](DType x, DType y) {
         return category_of(x) <

@@ -124,7 +124,8 @@ const char* ComparedCollectives::when(const HostCollectives& host) {
 
 // The comparison is queued with the collectives of CPU tensors. Without a background thread to poll
 // it, nothing is compared.
-void ComparedCollectives::compare_beside(const std::string& title, const Signature& signature) {
+void ComparedCollectives::compare_in_background(const std::string& title,
+                                                const Signature& signature) {
   if (host_.options().check_collectives || !host_.has_background_thread()) return;
   auto work = std::make_shared<WorkState>();
   work->label = title;
@@ -151,7 +152,7 @@ Work ComparedCollectives::start(Collective&& c, bool waits) {
   Signature signature = c.signature;
   if (signature.algorithm < 0) signature.algorithm = static_cast<std::int8_t>(AllReduce::nccl);
   if (!host_.options().check_collectives) {
-    compare_beside(c.title(), signature);
+    compare_in_background(c.title(), signature);
     return gpu_->start(std::move(c), waits);
   }
   const auto all = std::make_shared<AllCallSummaries>();
@@ -172,7 +173,8 @@ Work ComparedCollectives::start_exchange(Collective&& c) {
   const auto all = std::make_shared<AllCallSummaries>();
   for (std::size_t r = 0; r < c.to.size(); ++r)
     all->mine.push_back({c.signature, contents_of(c.to[r]), contents_of(c.from[r]), where});
-  compare_beside(c.title(), c.signature);  // others may call something other than an exchange
+  // Others may call something other than an exchange.
+  compare_in_background(c.title(), c.signature);
   Work comparison = compare(c.title(), all);
   if (where == CallSummary::gpu)
     return Work(std::make_shared<BothWorks>(std::move(comparison), gpu_->start(std::move(c))));

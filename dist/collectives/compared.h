@@ -46,7 +46,7 @@ class ComparedCollectives final : public CollectiveEngine {
  private:
   Work start_exchange(Collective&& c);
   Work compare(const std::string& title, const std::shared_ptr<AllCallSummaries>& all);
-  void compare_beside(const std::string& title, const Signature& signature);
+  void compare_in_background(const std::string& title, const Signature& signature);
 
   HostCollectives& host_;
   std::shared_ptr<DeviceCollectives> gpu_;

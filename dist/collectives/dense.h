@@ -26,13 +26,16 @@ inline void check_dense(const char* what, const Tensor& x) {
 // (Signature::set_layout). All others concatenate or split tensors, whose layouts may differ. They
 // read what they send in row-major order, and write only to contiguous tensors.
 
-/// x's elements in row-major order: x itself unless it is channels_last.
-inline Tensor row_major(const char* what, const Tensor& x) {
-  check_dense(what, x);
-  if (x.is_contiguous()) return x;
+inline Tensor copy_of(const Tensor& x) {
   const Tensor copy = Tensor::empty(x.shape(), {.dtype = x.dtype(), .device = x.device()});
   backend(x).copy(x, copy);
   return copy;
+}
+
+/// x's elements in row-major order: x itself unless it is channels_last.
+inline Tensor row_major(const char* what, const Tensor& x) {
+  check_dense(what, x);
+  return x.is_contiguous() ? x : copy_of(x);
 }
 
 inline void check_row_major(const char* what, const Tensor& x) {
@@ -50,10 +53,11 @@ inline bool overlap(const Tensor& a, const Tensor& b) {
   return a.numel() > 0 && b.numel() > 0 && p < q + b.nbytes() && q < p + a.nbytes();
 }
 
-/// Copies x's elements to y in memory order; both are dense.
+/// Copies x's elements to y in memory order; both are dense. They may overlap.
 inline void copy_elements(const Tensor& x, const Tensor& y) {
-  backend(x).copy(x.as_view({x.numel()}, {1}, x.storage_offset()),
-                  y.as_view({y.numel()}, {1}, y.storage_offset()));
+  Tensor from = x.as_view({x.numel()}, {1}, x.storage_offset());
+  if (overlap(x, y) && x.data_ptr() != y.data_ptr()) from = copy_of(from);
+  backend(x).copy(from, y.as_view({y.numel()}, {1}, y.storage_offset()));
 }
 
 /// x becomes factor x. The factor is not rounded to x's dtype, as a tensor factor would be: 1/3 in

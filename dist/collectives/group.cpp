@@ -20,10 +20,10 @@ namespace rondo::dist {
 namespace {
 
 /// A group's transport, which keeps the world's transport alive.
-class GroupTransport final : public Subset {
+class GroupTransport final : public SubsetTransport {
  public:
   GroupTransport(std::shared_ptr<Transport> world, std::vector<int> ranks, int number)
-      : Subset(*world, std::move(ranks), number * tag_limit), world_(std::move(world)) {}
+      : SubsetTransport(*world, std::move(ranks), number * tag_limit), world_(std::move(world)) {}
   const std::shared_ptr<Transport>& world() const { return world_; }
 
  private:

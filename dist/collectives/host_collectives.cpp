@@ -67,7 +67,7 @@ std::shared_ptr<WorkState> HostCollectives::prepare(Collective&& collective, boo
   const auto c = std::make_shared<const Collective>(std::move(collective));
   auto work = std::make_shared<WorkState>();
   work->label = c->title();
-  work->beside = c->is_message();
+  work->is_message = c->is_message();
   work->begin = begin_of(c, *work);
   if (c->is_message()) return work;
   // In shared memory all_reduce, all_gather and reduce_scatter begin with the comparison.

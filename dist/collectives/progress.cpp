@@ -53,7 +53,7 @@ void Progress::close() {
     if (thread_.joinable()) thread_.detach();
     renew(mutex_, changed_, has_work_for_background_);
     new auto(std::pair(std::move(queue_),
-                       std::move(beside_)));  // their destructors would call the transport
+                       std::move(messages_)));  // their destructors would call the transport
     return;
   }
   {
@@ -69,9 +69,9 @@ void Progress::close() {
     complete(*work, destroyed);
   };
   std::ranges::for_each(queue_, give_up);
-  std::ranges::for_each(beside_, give_up);
+  std::ranges::for_each(messages_, give_up);
   queue_.clear();
-  beside_.clear();
+  messages_.clear();
   changed_.notify_all();
 }
 
@@ -80,8 +80,8 @@ void Progress::submit(std::shared_ptr<WorkState> work, bool wake) {
   work->issue_time = Clock::now();
   {
     std::lock_guard lock(mutex_);
-    if (work->beside) {
-      beside_.push_back(std::move(work));
+    if (work->is_message) {
+      messages_.push_back(std::move(work));
     } else {
       queue_.push_back(std::move(work));
     }
@@ -140,7 +140,7 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
     if (error.empty() && result == Poll::idle && work.operation) {
       const auto now = Clock::now();
       // A message that no thread waits for has no deadline.
-      const auto since = !work.beside       ? work.start_time
+      const auto since = !work.is_message   ? work.start_time
                          : work.waiters > 0 ? work.waited_since
                                             : now;
       if (const auto word = peer_failure(*work.operation, since, now)) {
@@ -174,18 +174,18 @@ Progress::Pace Progress::poll_once(std::unique_lock<std::mutex>& lock) {
       finished = true;
     }
   }
-  finished |= poll_beside(lock, moved);
+  finished |= poll_messages(lock, moved);
   if (finished) changed_.notify_all();
   return moved ? Pace::moved : Pace::idle;
 }
 
-bool Progress::poll_beside(std::unique_lock<std::mutex>& lock, bool& moved) {
+bool Progress::poll_messages(std::unique_lock<std::mutex>& lock, bool& moved) {
   bool finished = false;
-  for (auto it = beside_.begin(); it != beside_.end();) {
+  for (auto it = messages_.begin(); it != messages_.end();) {
     auto work = *it;
     moved |= poll(lock, *work);
     if (work->done) {
-      it = beside_.erase(it);
+      it = messages_.erase(it);
       finished = true;
     } else {
       ++it;
@@ -352,7 +352,7 @@ std::string Progress::poll_to_end(Operation& operation) {
       std::unique_lock lock(mutex_);
       require<CommError>(!stop_, destroyed);
       bool moved = false;
-      if (!beside_.empty() && poll_beside(lock, moved)) changed_.notify_all();
+      if (!messages_.empty() && poll_messages(lock, moved)) changed_.notify_all();
     }
     idle.give_way(now);
   }

@@ -48,7 +48,7 @@ struct WorkState final : Pending {
   std::string label;             // "all_reduce 17"
   std::function<bool()> ready;   // null, or whether the operation may begin
   Begin begin;                   // holds all that must live as long as the operation
-  bool beside = false;           // a message: does not wait in the queue
+  bool is_message = false;       // does not wait in the queue
   std::function<void()> finish;  // runs once after success
   std::function<void(const std::string&)>
       failed;  // or this is called with the error, under Progress's mutex
@@ -157,7 +157,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// Throws `error` unless it is empty.
   void return_turn(const std::string& error, const std::string& news, std::shared_ptr<void> keep);
   /// Polls the point-to-point messages. Returns whether one of them is complete.
-  bool poll_beside(std::unique_lock<std::mutex>& lock, bool& moved);
+  bool poll_messages(std::unique_lock<std::mutex>& lock, bool& moved);
   /// Returns an empty text, or, if the deadline has passed, what the operation waited for. Throws
   /// PeerFailed.
   std::string poll_to_end(Operation& operation);
@@ -180,7 +180,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// nobody. A step may take long, and the launcher may end this rank before its next collective.
   void look_around();
   std::string describe_failure(const std::string& label, const std::string& what) const;
-  bool has_work() const { return !queue_.empty() || !beside_.empty(); }
+  bool has_work() const { return !queue_.empty() || !messages_.empty(); }
   /// Whether the background thread should poll: there is work, and no other thread polls.
   bool is_its_turn() const { return has_work() && waiters_ == 0 && !has_turn_; }
 
@@ -191,7 +191,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   // when the turn is free or an operation is complete; the background thread only when it has work.
   std::condition_variable changed_, has_work_for_background_;
   std::deque<std::shared_ptr<WorkState>> queue_;
-  std::list<std::shared_ptr<WorkState>> beside_;
+  std::list<std::shared_ptr<WorkState>> messages_;
   bool has_turn_ = false;  // a thread is polling
   int waiters_ = 0;
   std::atomic<int> eager_polls_ = 64;

@@ -1,12 +1,12 @@
 #pragma once
-// RankLosses: tells all ranks every rank's loss, without communication of its own.
+// RankLosses: gives each rank the losses of all ranks, without messages of its own.
 //
 // If one rank's loss is not finite, all ranks must stop together; otherwise the other ranks would
-// wait for it. And the loss that a user wants to see is the mean over the ranks. Therefore losses
-// are sent with the gradients, at the end of DDP's last bucket. There are three numbers for each
-// rank: its loss, 1 if it had a batch, and how many of its backwards reached no parameter of the
-// model. Each rank writes its own three numbers and zeros for all others, so the average of each is
-// the rank's number divided by N.
+// wait for it. Users want to see the mean loss of all ranks. Therefore losses are sent with the
+// gradients, at the end of DDP's last bucket. There are three numbers for each rank: its loss, 1 if
+// it had a batch, and how many of its backwards reached no parameter of the model. Each rank writes
+// its own three numbers and zeros for all others, so the average of each is the rank's number
+// divided by N.
 
 #include <cstdint>
 #include <deque>
@@ -42,11 +42,11 @@ class RankLosses {
   /// Call it when `place` has been averaged. On a GPU the host gets the numbers some steps later,
   /// and waits for them only if many are on the way.
   void averaged(const Tensor& place);
-  /// Call it after launching the graph that averages them once more.
+  /// Call it after the launch of a graph that averages them again.
   void replayed();
-  /// Throws CommError, on all ranks, if the ranks that had a batch have missed different numbers of
-  /// backwards, according to the numbers that have arrived: otherwise gradients of different steps
-  /// would be averaged with each other.
+  /// Throws CommError on all ranks if ranks that had a batch have missed different numbers of
+  /// backwards: they would average gradients of different steps. Uses the numbers that have
+  /// arrived.
   void check_in_step() const;
   /// Takes the numbers that have arrived; with `wait`, waits for all.
   void take(bool wait = false);
@@ -59,8 +59,8 @@ class RankLosses {
   /// The means since the last call, oldest first.
   std::vector<double> take_means(bool wait);
   void forget_last_mean() { means_.pop_back(); }
-  /// Throws Error that names the first rank whose loss was not finite, in the first step that has
-  /// arrived and has not been checked. where() ends the sentence.
+  /// Checks the first step that has arrived and was not checked before. Throws Error that names the
+  /// first rank whose loss was not finite; where() ends the sentence.
   void check(const std::function<std::string()>& where);
 
  private:

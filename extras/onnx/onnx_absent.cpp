@@ -6,7 +6,7 @@
 namespace rondo::io {
 
 void export_onnx(const nn::ModelCall&, const std::string& path, const OnnxOptions&) {
-  throw Error(concat(path.string(),
+  throw Error(concat(path,
                      " cannot be written: rondo was built without protobuf (apt-get install "
                      "libprotobuf-dev protobuf-compiler, and configure again)"));
 }

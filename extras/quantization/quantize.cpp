@@ -7,6 +7,7 @@
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
 #include "tensor/backend.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -42,6 +43,7 @@ Tensor fake_quantize(const Tensor& x, double scale, std::int64_t low, std::int64
 
 Tensor fake_quantize_per_tensor_affine(const Tensor& x, double scale, std::int64_t zero_point,
                                        std::int64_t quant_min, std::int64_t quant_max) {
+  const OpRange op("fake_quantize_per_tensor_affine");
   require<DTypeError>(is_floating(x.dtype()), "fake_quantize_per_tensor_affine: the input is ",
                       x.dtype(), ", not a float");
   require(scale > 0 && std::isfinite(scale), "fake_quantize_per_tensor_affine: scale ", scale);
@@ -53,6 +55,7 @@ Tensor fake_quantize_per_tensor_affine(const Tensor& x, double scale, std::int64
 
 Tensor fake_quantize_per_channel_symmetric(const Tensor& x, const Tensor& scale,
                                            std::int64_t quant_min, std::int64_t quant_max) {
+  const OpRange op("fake_quantize_per_channel_symmetric");
   require<DTypeError>(is_floating(x.dtype()), "fake_quantize_per_channel_symmetric: the input is ",
                       x.dtype(), ", not a float");
   require<ShapeError>(x.dim() > 0 && scale.shape() == Dims{x.size(0)},

@@ -9,7 +9,7 @@ SummaryWriter::SummaryWriter(const std::string& folder, const SummaryWriterOptio
   check(folder);
 }
 void SummaryWriter::check(const std::string& folder) {
-  throw Error(concat("TensorBoard's files in ", folder.string(),
+  throw Error(concat("TensorBoard's files in ", folder,
                      " cannot be written: rondo was built without protobuf (apt-get install "
                      "libprotobuf-dev protobuf-compiler, and configure again)"));
 }

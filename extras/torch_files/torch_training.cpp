@@ -217,7 +217,7 @@ void write_schedule(TorchWriter& out, const optim::LRSchedule& schedule) {
 // ---- Reading
 
 /// A value in the file, with its path for messages.
-struct Node {
+struct FileValue {
   const std::string& file;
   std::string name;
   const PickleValue* value;
@@ -228,18 +228,18 @@ struct Node {
     require<IoError>(typed != nullptr, file, ": ", name, " is not a ", what);
     return *typed;
   }
-  std::optional<Node> find(const std::string& key) const {
+  std::optional<FileValue> find(const std::string& key) const {
     for (const auto& [own, part] : as<PickleDict>("dict").items)
-      if (detail::key_text(own) == key) return Node{file, concat(name, '.', key), part};
+      if (detail::key_text(own) == key) return FileValue{file, concat(name, '.', key), part};
     return std::nullopt;
   }
-  Node at(const std::string& key) const {
+  FileValue at(const std::string& key) const {
     const auto found = find(key);
     require<IoError>(found.has_value(), file, ": ", name, " has no ", key);
     return *found;
   }
-  std::vector<Node> items() const {
-    std::vector<Node> all;
+  std::vector<FileValue> items() const {
+    std::vector<FileValue> all;
     for (const PickleValue* item : as<PickleSequence>("list").items)
       all.push_back({file, concat(name, '.', all.size()), item});
     return all;
@@ -257,13 +257,13 @@ struct Node {
   }
   std::vector<double> numbers() const {
     std::vector<double> all;
-    for (const Node& item : items()) all.push_back(item.require_number());
+    for (const FileValue& item : items()) all.push_back(item.require_number());
     return all;
   }
 };
 
 /// A Counter's numbers, or those of a list.
-std::vector<double> milestones_in(const Node& node) {
+std::vector<double> milestones_in(const FileValue& node) {
   const PickleValue* value = node.value;
   const auto* call = value->as<PickleCall>();
   if (call != nullptr && call->name() == "collections.Counter" &&
@@ -273,8 +273,8 @@ std::vector<double> milestones_in(const Node& node) {
   if (counts == nullptr) return node.numbers();
   std::vector<double> all;
   for (const auto& [key, count] : counts->items) {
-    const auto milestone = Node{node.file, node.name, key}.require_number();
-    const auto times = Node{node.file, node.name, count}.require_number();
+    const auto milestone = FileValue{node.file, node.name, key}.require_number();
+    const auto times = FileValue{node.file, node.name, count}.require_number();
     require<IoError>(times >= 0 && times <= 1000, node.file, ": ", node.name, " has ", milestone,
                      " ", times, " times");
     all.insert(all.end(), static_cast<std::size_t>(times), milestone);
@@ -283,10 +283,10 @@ std::vector<double> milestones_in(const Node& node) {
   return all;
 }
 
-optim::OptimizerState read_optimizer(const Node& root, std::span<const std::byte> bytes,
+optim::OptimizerState read_optimizer(const FileValue& root, std::span<const std::byte> bytes,
                                      const optim::Optimizer& optimizer) {
   optim::OptimizerState state = optimizer.state_dict();
-  const std::vector<Node> groups = root.at("param_groups").items();
+  const std::vector<FileValue> groups = root.at("param_groups").items();
   require<IoError>(groups.size() == state.groups.size(), root.file, ": ", root.name, " has ",
                    groups.size(), " parameter groups, but the optimizer has ", state.groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -298,7 +298,7 @@ optim::OptimizerState read_optimizer(const Node& root, std::span<const std::byte
         value = 0;
         continue;
       }
-      const Node node = groups[g].at(is_beta ? "betas" : name);
+      const FileValue node = groups[g].at(is_beta ? "betas" : name);
       if (is_beta) {
         const std::vector<double> betas = node.numbers();
         require<IoError>(betas.size() == 2, root.file, ": ", node.name, " has ", betas.size(),
@@ -318,18 +318,19 @@ optim::OptimizerState read_optimizer(const Node& root, std::span<const std::byte
                        ": its decoupled_weight_decay differs");
     }
     params.clear();
-    for (const Node& number : groups[g].at("params").items())
+    for (const FileValue& number : groups[g].at("params").items())
       params.push_back(number.as<std::int64_t>("whole number"));
   }
   state.tensors.clear();
-  const Node parameters = root.at("state");
+  const FileValue parameters = root.at("state");
   bool has_tensors = false;
   for (const auto& [number, entries] : parameters.as<PickleDict>("dict").items) {
-    const Node of_one{root.file, concat(parameters.name, '.', detail::key_text(number)), entries};
+    const FileValue of_one{root.file, concat(parameters.name, '.', detail::key_text(number)),
+                           entries};
     for (const auto& [key, value] : of_one.as<PickleDict>("dict").items) {
       has_tensors |= detail::is_tensor(value);
       // Old versions of PyTorch count steps in a number.
-      if (const auto own = Node{root.file, of_one.name, value}.number())
+      if (const auto own = FileValue{root.file, of_one.name, value}.number())
         state.tensors.push_back(
             {concat(detail::key_text(number), '.', detail::key_text(key)), scalar(*own).to(f64)});
     }
@@ -344,10 +345,10 @@ optim::OptimizerState read_optimizer(const Node& root, std::span<const std::byte
 }
 
 /// OneCycleLR's settings from the phases, and the rates from the optimizer's groups.
-void read_one_cycle(const Node& root, const Node& groups, optim::ScheduleState& state) {
+void read_one_cycle(const FileValue& root, const FileValue& groups, optim::ScheduleState& state) {
   auto& values = state.values;
   const double total = root.at("total_steps").require_number();
-  const std::vector<Node> phases = root.at("_schedule_phases").items();
+  const std::vector<FileValue> phases = root.at("_schedule_phases").items();
   require<IoError>(phases.size() == 2 || phases.size() == 3, root.file, ": ", root.name, " has ",
                    phases.size(), " phases, but OneCycleLR has two or three");
   const bool cycles = root.at("cycle_momentum").require_number() != 0;
@@ -359,17 +360,17 @@ void read_one_cycle(const Node& root, const Node& groups, optim::ScheduleState& 
   for (const char* list : {"max_lr", "base_momentum", "max_momentum"}) {
     if (!cycles && std::string_view(list) != "max_lr") continue;
     values[list].clear();
-    for (const Node& group : groups.items())
+    for (const FileValue& group : groups.items())
       values[list].push_back(group.at(list).require_number());
   }
   require<IoError>(!groups.items().empty(), root.file, ": ", groups.name, " is empty");
-  const Node first = groups.items()[0];
+  const FileValue first = groups.items()[0];
   const double initial = first.at("initial_lr").require_number();
   values["div_factor"] = {values["max_lr"][0] / initial};
   values["final_div_factor"] = {initial / first.at("min_lr").require_number()};
 }
 
-optim::ScheduleState read_schedule(const Node& root, const std::optional<Node>& optimizer,
+optim::ScheduleState read_schedule(const FileValue& root, const std::optional<FileValue>& optimizer,
                                    const optim::LRSchedule& schedule) {
   optim::ScheduleState state = schedule.state_dict();
   const bool one_cycle = state.type == "OneCycleLR";
@@ -382,7 +383,7 @@ optim::ScheduleState read_schedule(const Node& root, const std::optional<Node>& 
   }
   for (auto& [name, values] : state.values) {
     if (one_cycle && name != "last_step" && name != "base_lrs") continue;
-    const Node node = root.at(torch_name(name));
+    const FileValue node = root.at(torch_name(name));
     if (name == "milestones") {
       values = milestones_in(node);
     } else if (name == "base_lrs") {
@@ -394,9 +395,9 @@ optim::ScheduleState read_schedule(const Node& root, const std::optional<Node>& 
   return state;
 }
 
-std::optional<Node> find_one(const Node& root, std::initializer_list<const char*> keys) {
+std::optional<FileValue> find_one(const FileValue& root, std::initializer_list<const char*> keys) {
   for (const char* key : keys)
-    if (auto found = root.find(key)) return Node{root.file, key, found->value};
+    if (auto found = root.find(key)) return FileValue{root.file, key, found->value};
   return std::nullopt;
 }
 
@@ -442,7 +443,7 @@ Metadata load_torch_training(const std::string& path, const TorchTraining& train
   const MappedFile file(path);
   const std::span<const std::byte> bytes = file.bytes();
   const Pickle pickle = detail::parse_torch_object(bytes, path);
-  const Node root{path, "the file", pickle.root};
+  const FileValue root{path, "the file", pickle.root};
   Metadata metadata;
   for (const auto& [key, value] : root.as<PickleDict>("dict").items) {
     const std::string name = detail::key_text(key);

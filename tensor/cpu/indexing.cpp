@@ -26,7 +26,7 @@ void check_indices(const char* kernel, const Tensor& index, std::int64_t size, s
   const std::int64_t count = index.numel();
   auto check = [&](std::int64_t i) {
     if (i < 0 || i >= size) [[unlikely]]
-      throw ShapeError(index_error(OpRange::called(kernel), i, dim, size));
+      throw ShapeError(index_error(OpName::called(kernel), i, dim, size));
   };
   if (index.is_contiguous()) {
     for (std::int64_t i = 0; i < count; ++i) check(data[i]);

@@ -59,8 +59,8 @@ void visit(DType dtype, F f) {
     case DType::i32:
       return f.template operator()<std::int32_t>();
     default:
-      throw DTypeError(
-          concat("the CPU does not support dtype ", dtype, " in matrix products and convolutions"));
+      detail::fail<DTypeError>(
+          {"the CPU does not support dtype ", dtype, " in matrix products and convolutions"});
   }
 }
 

@@ -65,7 +65,7 @@ std::shared_ptr<const CudnnPlan> faster_plan(const NormProblem& p, Own own, Run 
   });
 }
 
-Tensor beside(const Tensor& v) { return v.defined() ? Tensor::empty_like(v) : v; }
+Tensor trial_copy(const Tensor& v) { return v.defined() ? Tensor::empty_like(v) : v; }
 
 }  // namespace
 
@@ -92,11 +92,11 @@ void CudaBackend::do_batch_norm(const Tensor& x, const Tensor& gamma, const Tens
                          .invstd = invstd};
   if (!suits(norm)) return own(running_mean, running_var);
   const auto plan = faster_plan(
-      norm.problem(), [&] { own(beside(running_mean), beside(running_var)); },
+      norm.problem(), [&] { own(trial_copy(running_mean), trial_copy(running_var)); },
       [&](const CudnnPlan& tried) {  // trials must not change the running statistics
         NormForward trial = norm;
-        trial.running_mean = beside(running_mean);
-        trial.running_var = beside(running_var);
+        trial.running_mean = trial_copy(running_mean);
+        trial.running_var = trial_copy(running_var);
         execute(tried, trial);
       });
   if (plan != nullptr) return execute(*plan, norm);

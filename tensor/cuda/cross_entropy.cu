@@ -34,11 +34,12 @@ struct CrossEntropy {
     for (std::int64_t c = group.thread(); c < classes; c += group.size())
       top = Max::join(top, x(c));
     top = group.reduce(top, [](C a, C b) { return Max::join(a, b); });
-    Sums<C> sums{0, 0};
+    const C share = smoothing / static_cast<C>(classes);
+    Sums<C> sums{0, 0};  // each term is scaled first, because the unscaled sum could overflow
     for (std::int64_t c = group.thread(); c < classes; c += group.size()) {
       const C shifted = x(c) - top;
       sums.exps += std::exp(shifted);
-      sums.shifted += shifted;
+      sums.shifted += share * shifted;
     }
     sums = group.reduce(sums, [](const Sums<C>& a, const Sums<C>& b) {
       return Sums<C>{a.exps + b.exps, a.shifted + b.shifted};
@@ -50,7 +51,7 @@ struct CrossEntropy {
     C loss = 0;
     if (counted && range.contains(index)) {
       loss = log_sum - (1 - smoothing) * (x(index) - top);
-      if (smoothing != 0) loss -= smoothing / static_cast<C>(classes) * sums.shifted;
+      if (smoothing != 0) loss -= sums.shifted;
     }
     C* out = reinterpret_cast<C*>(at.at[2]);
     out[0] = loss;

@@ -23,7 +23,7 @@ Notes& notes() {
 
 }  // namespace
 
-const char* called_op(const char* kernel) { return OpRange::called(kernel); }
+const char* called_op(const char* kernel) { return OpName::called(kernel); }
 
 IndexNote* index_note(int device) {
   std::lock_guard lock(notes().mutex);

@@ -14,7 +14,7 @@ struct IndexNote {
   std::int64_t index = 0, dim = 0, size = 0;
 };
 
-/// OpRange::called, for files that nvcc compiles.
+/// OpName::called, for files that nvcc compiles.
 const char* called_op(const char* kernel);
 /// The memory into which the kernels of a device write their note.
 IndexNote* index_note(int device);

@@ -49,9 +49,9 @@ class NormGraph {
 
   const Descriptor& backward(const PlanTarget& target) {
     const Descriptor* dy = &image(norm_dy);
-    if (p_.mask != ReluMask::none) {
+    if (p_.mask != ReluMaskSource::none) {
       const Descriptor* y = nullptr;
-      if (p_.mask == ReluMask::from_y) {
+      if (p_.mask == ReluMaskSource::from_y) {
         y = &image(norm_y);
       } else {
         y = &between();
@@ -174,9 +174,9 @@ NormProblem NormBackward::problem() const {
           .backward = true,
           .deterministic = is_deterministic(),
           .residual = dresidual.defined(),
-          .mask = y.defined()      ? ReluMask::from_y
-                  : beta.defined() ? ReluMask::from_x
-                                   : ReluMask::none};
+          .mask = y.defined()      ? ReluMaskSource::from_y
+                  : beta.defined() ? ReluMaskSource::from_x
+                                   : ReluMaskSource::none};
 }
 
 namespace {

@@ -17,16 +17,16 @@
 
 namespace rondo::cuda {
 
-enum class ReluMask { none, from_y, from_x };
+enum class ReluMaskSource { none, from_y, from_x };
 
 struct NormProblem {
   int device = 0;
   DType dtype;
   Dims x;  // (N, C, H, W)
   bool backward = false, deterministic = false;
-  bool residual = false;               // added; backward: its gradient is computed
-  bool relu = false, running = false;  // forward; running: running statistics are updated
-  ReluMask mask = ReluMask::none;      // backward
+  bool residual = false;                       // added; backward: its gradient is computed
+  bool relu = false, running = false;          // forward; running: running statistics are updated
+  ReluMaskSource mask = ReluMaskSource::none;  // backward
 
   /// Equal for equal problems only.
   std::vector<std::int64_t> key() const;

@@ -27,7 +27,7 @@ PackedRun<C> run_of(const Tensor& x) {
 /// shorter; the octets are numbered consecutively. The whole batch is an argument of the kernel,
 /// which is limited to 4 KB.
 template <class Item, int most>
-struct Batch {
+struct ItemBatch {
   Item items[most];
   std::int64_t ends[most];  // end of each item's octets in the common numbering
   int count = 0;
@@ -85,7 +85,7 @@ struct SgdItem {
 
 template <class C>
 struct SgdStep {
-  Batch<SgdItem<C>, 40> batch;
+  ItemBatch<SgdItem<C>, 40> batch;
   const double* rates;
   const float* found_inf;
   SgdParams params;
@@ -117,7 +117,7 @@ struct AdamItem {
 /// The powers of the betas, computed once for all elements of a parameter.
 template <class C>
 struct MakeAdamRules {
-  Batch<AdamItem<C>, 24> batch;
+  ItemBatch<AdamItem<C>, 24> batch;
   const double* rates;
   AdamParams params;
   AdamRule<C>* rules;
@@ -128,7 +128,7 @@ struct MakeAdamRules {
 
 template <class C>
 struct AdamStep {
-  Batch<AdamItem<C>, 24> batch;
+  ItemBatch<AdamItem<C>, 24> batch;
   const AdamRule<C>* rules;
   const float* found_inf;
   RONDO_HD void operator()(std::int64_t i) const {
@@ -161,7 +161,7 @@ struct GradientItem {
 
 template <class C>
 struct Unscale {
-  Batch<GradientItem<C>, 100> batch;
+  ItemBatch<GradientItem<C>, 100> batch;
   const float* scale;
   float* found_inf;
   RONDO_HD void operator()(std::int64_t i) const {
@@ -194,7 +194,7 @@ void by_compute_type(const char* op, std::span<const Tensors> all, F f) {
 void CudaBackend::do_sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
                                const SgdParams& params, const Tensor& found_inf) {
   by_compute_type("sgd_step", all, [&]<class C>(std::span<const SgdTensors> some) {
-    using Items = Batch<SgdItem<C>, 40>;
+    using Items = ItemBatch<SgdItem<C>, 40>;
     in_batches<Items>(
         some,
         [](const SgdTensors& t) {
@@ -210,7 +210,7 @@ void CudaBackend::do_sgd_steps(std::span<const SgdTensors> all, const Tensor& ra
 void CudaBackend::do_adam_steps(std::span<const AdamTensors> all, const Tensor& rates,
                                 const AdamParams& params, const Tensor& found_inf) {
   by_compute_type("adam_step", all, [&]<class C>(std::span<const AdamTensors> some) {
-    using Items = Batch<AdamItem<C>, 24>;
+    using Items = ItemBatch<AdamItem<C>, 24>;
     const Tensor scratch = Tensor::empty({Items::capacity, sizeof(AdamRule<C>)},
                                          {.dtype = u8, .device = rates.device()});
     auto* rules = static_cast<AdamRule<C>*>(scratch.data_ptr());
@@ -235,7 +235,7 @@ void CudaBackend::do_unscale(std::span<const Tensor> gradients, const Tensor& sc
   by_compute_type(
       "unscale", std::span<const UnscaleTensors>(all),
       [&]<class C>(std::span<const UnscaleTensors> some) {
-        using Items = Batch<GradientItem<C>, 100>;
+        using Items = ItemBatch<GradientItem<C>, 100>;
         in_batches<Items>(
             some, [](const UnscaleTensors& t) { return GradientItem<C>{run_of<C>(t.p)}; },
             [&](const Items& batch) {

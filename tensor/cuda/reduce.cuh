@@ -22,14 +22,14 @@
 namespace rondo::cuda {
 
 /// The addresses of one reduction, in units: single elements, or 16 bytes of elements.
-struct Reduction {
+struct ReductionAddresses {
   Operands<2> kept;     // x's first element for each output, and the output
   Operands<1> reduced;  // x's elements for the first output
   std::int64_t outputs, length;
   bool along_rows;  // memory is contiguous along the reduced dimensions
   int width = 1;    // elements of a unit: neighbours in a row, or of neighbouring outputs
 
-  Reduction(const Tensor& x, const Tensor& y) : Reduction(split(x, y), y) {}
+  ReductionAddresses(const Tensor& x, const Tensor& y) : ReductionAddresses(split(x, y), y) {}
 
   /// The units of one output (along_rows), or of `width` neighbouring outputs (otherwise).
   RONDO_HD std::int64_t units() const { return along_rows ? length / width : length; }
@@ -52,9 +52,11 @@ struct Reduction {
     return {x.as_view(kept, x.strides(), x.storage_offset()),
             x.as_view(reduced, x.strides(), x.storage_offset())};
   }
-  Reduction(const Views& views, const Tensor& y)
-      : Reduction(views, y, Collapsed<2>({&views.kept, &y}), Collapsed<1>({&views.reduced})) {}
-  Reduction(const Views& views, const Tensor& y, const Collapsed<2>& k, const Collapsed<1>& r)
+  ReductionAddresses(const Views& views, const Tensor& y)
+      : ReductionAddresses(views, y, Collapsed<2>({&views.kept, &y}),
+                           Collapsed<1>({&views.reduced})) {}
+  ReductionAddresses(const Views& views, const Tensor& y, const Collapsed<2>& k,
+                     const Collapsed<1>& r)
       : kept(k, {&views.kept, &y}),
         reduced(r, {&views.reduced}),
         outputs(k.numel),
@@ -101,7 +103,7 @@ RONDO_HD void each_of(DType dtype, const Unit& unit, const F& f) {
 template <ReductionOp op, class C>
 struct Splits {
   using F = ReductionRule<op>;
-  Reduction reduction;
+  ReductionAddresses reduction;
   std::int64_t count;
   Wide<C>* partial;
 
@@ -111,7 +113,7 @@ struct Splits {
   };
   /// The reduction of every `stride`-th unit of split i, starting at unit `first`.
   RONDO_HD Totals reduce(std::int64_t i, std::int64_t first, std::int64_t stride) const {
-    const Reduction& r = reduction;
+    const ReductionAddresses& r = reduction;
     const std::int64_t split = i / r.groups(), group = i - split * r.groups();
     const char* base = r.kept.locate(group * (r.along_rows ? 1 : r.width)).at[0];
     const std::int64_t end = r.units() * (split + 1) / count;
@@ -168,7 +170,7 @@ template <ReductionOp op, class C>
 struct ReduceColumn {
   Splits<op, C> splits;
   RONDO_HD void operator()(std::int64_t i) const {
-    const Reduction& r = splits.reduction;
+    const ReductionAddresses& r = splits.reduction;
     auto totals = splits.reduce(i, 0, 1);
     const std::int64_t split = i / r.groups(), output = (i - split * r.groups()) * r.width;
     for (int k = 0; k < r.width; ++k) {
@@ -180,7 +182,7 @@ struct ReduceColumn {
 
 template <ReductionOp op, class C>
 struct JoinSplits {
-  Reduction reduction;
+  ReductionAddresses reduction;
   std::int64_t splits;
   const Wide<C>* partial;
   template <class Group>
@@ -201,7 +203,7 @@ constexpr std::int64_t wanted_threads = 65536, shortest_of_thread = 64;
 
 template <ReductionOp op, class C>
 void reduce_with(int device, const Tensor& x, const Tensor& y) {
-  const Reduction reduction(x, y);
+  const ReductionAddresses reduction(x, y);
   const std::int64_t wanted = reduction.along_rows ? wanted_blocks : wanted_threads,
                      shortest = reduction.along_rows ? shortest_of_block : shortest_of_thread;
   const std::int64_t count = std::clamp<std::int64_t>(

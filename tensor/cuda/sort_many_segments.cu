@@ -1,3 +1,4 @@
+// Sorts many lines of equal length in one call of CUB (sort.cu chooses).
 #if defined(__CUDACC__)  // CUB has no sort for the host
 #include <algorithm>
 #include <cub/device/device_segmented_radix_sort.cuh>

@@ -196,7 +196,7 @@ void expect_case(const Golden& goldens, const std::string& name, const Tensor& y
                   gradients[i].defined() ? gradients[i] : zeros_like(xs[i]));
 }
 
-Tensor beside_ones(const Tensor& x) { return stack({x, ones_like(x)}, 1); }
+Tensor with_ones(const Tensor& x) { return stack({x, ones_like(x)}, 1); }
 Tensor like(const Tensor& x, double value) { return full_like(x, value); }
 
 /// Gradients exactly at a bound, and next to it.
@@ -228,12 +228,12 @@ const std::map<std::string, Tensor (*)(const Tensor&)>& bounded() {
       {"multi_margin_loss",
        [](const Tensor& x) {
          const Tensor first = zeros({x.size(0)}, {.dtype = i64, .device = x.device()});
-         return multi_margin_loss(beside_ones(x), first, {.reduction = each});
+         return multi_margin_loss(with_ones(x), first, {.reduction = each});
        }},
       {"multilabel_margin_loss",
        [](const Tensor& x) {
          const Tensor first = to(tensor<std::int64_t>({0, -1}, {1, 2}), x.device());
-         return multilabel_margin_loss(beside_ones(x), expand(first, {x.size(0), 2}), each);
+         return multilabel_margin_loss(with_ones(x), expand(first, {x.size(0), 2}), each);
        }},
   };
   return all;

@@ -128,8 +128,13 @@ TEST(InPlace, WhatDoesNotFitIsRefused) {
   Tensor x = tensor<std::int64_t>({1, 2});
   EXPECT_ERROR(x.add_(x, 0.5), DTypeError, "add_: alpha is 0.5");
   EXPECT_THROW(x.add_(ones({2})), DTypeError);
-  EXPECT_ERROR(zeros({1}, {.dtype = u8}).fill_(300), Error, "the number 300 does not fit into u8");
-  EXPECT_THROW(x.add_(zeros({3}, {.dtype = i64})), ShapeError);
+  EXPECT_ERROR(zeros({1}, {.dtype = u8}).fill_(300), Error,
+               "fill_: the number 300 does not fit into u8");
+  const Tensor longer = zeros({3}, {.dtype = i64});
+  EXPECT_ERROR(x.add_(longer), ShapeError, "add_: shape [3] does not expand to [2]");
+  EXPECT_ERROR(x.mul_(longer), ShapeError, "mul_: shape [3] does not expand to [2]");
+  EXPECT_ERROR(x.copy_(longer), ShapeError, "copy_: shape [3] does not expand to [2]");
+  EXPECT_ERROR(x.scatter_(0, longer + 5, longer), ShapeError, "scatter_: ");
 }
 
 }  // namespace

@@ -2,10 +2,14 @@
 
 #include "support/op_table.h"
 
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "autograd/gradcheck.h"
+#include "support/errors.h"
 #include "support/simulated_gpu.h"
 #include "support/support.h"
 #ifdef RONDO_HAS_CUDA
@@ -107,7 +111,158 @@ TEST_P(OpTable, SixteenBitsAgreeWithF32) {
   }
 }
 
+/// Numbers that a float has at its ends, and one that is not a number.
+struct Extremes {
+  const char* name;
+  std::vector<double> values;
+};
+std::vector<Extremes> extremes(DType dtype) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const double largest = dtype == f16 ? 65504 : 3.3e38,
+               smallest = dtype == f16 ? 0x1p-14 : 0x1p-126;
+  return {{"nan", {nan}},
+          {"inf", {inf}},
+          {"infinities", {inf, -inf, nan}},
+          {"ends", {largest, -largest, smallest, -smallest, 0.0, -0.0}}};
+}
+/// A tenth of the inputs' elements are replaced by some of the values.
+Tensors with_extremes(const Op& op, const std::vector<double>& values, std::uint64_t seed) {
+  Generator generator(seed);
+  Tensors xs = inputs_of(op, f16);
+  for (const Tensor& x : xs) {
+    const Tensor drawn = rand({std::max<std::int64_t>(x.numel(), 1), 2}, {.dtype = f64}, generator);
+    for (std::int64_t i = 0; i < x.numel(); ++i) {
+      const double *at = drawn.data_ptr<double>() + 2 * i, n = static_cast<double>(values.size());
+      if (at[0] < 0.1) x.data_ptr<double>()[i] = values[static_cast<std::size_t>(at[1] * n)];
+    }
+  }
+  return xs;
+}
+void expect_same_kind(const Op& op, const char* what, const Tensors& actual,
+                      const Tensors& expected, DType dtype) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const auto a = actual[i].to(f64).to_vector<double>(),
+               b = expected[i].to(f64).to_vector<double>();
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      const bool is_near =
+          std::isnan(b[k]) ? std::isnan(a[k])
+          : std::isinf(b[k])
+              ? a[k] == b[k]
+              : std::abs(a[k] - b[k]) <=
+                    tolerance(dtype, op.length, std::max({1.0, op.scale, std::abs(b[k])}));
+      EXPECT_TRUE(is_near) << what << " " << i << ", element " << k << ": " << a[k] << ", not "
+                           << b[k];
+    }
+  }
+}
+/// Calls check(inputs, what) for extremes that the op accepts.
+template <class F>
+void for_each_extreme(const Op& op, DType dtype, F&& check) {
+  for (const auto& [name, values] : extremes(dtype)) {
+    for (std::uint64_t seed : {1, 2}) {
+      SCOPED_TRACE(concat(dtype, ", ", name, ", seed ", seed));
+      const Tensors xs = with_extremes(op, values, seed);
+      try {
+        derivatives(op, xs, f64, Layout::contiguous, false);
+      } catch (const Error&) {
+        continue;  // probabilities outside [0, 1]
+      }
+      check(xs, std::string(name) == "ends");
+    }
+  }
+}
+
+/// Products with the zeros of padding, which some convolutions compute and others leave out, are
+/// NaN.
+bool is_convolution(const Op& op) { return op.name.starts_with("conv"); }
+
+/// NaN and infinities pass through the kernels of f32 and 16 bits as through the f64 loops.
+TEST_P(OpTable, ExtremesAgreeWithF64) {
+  if (is_convolution(op())) return;
+  for (DType dtype : {f32, f16}) {
+    for_each_extreme(op(), dtype, [&](const Tensors& xs, bool overflows) {
+      if (overflows) return;  // f64 goes on where f32 ends
+      const Derivatives narrow = derivatives(op(), xs, dtype, Layout::contiguous, false),
+                        wide = derivatives(op(), xs, f64, Layout::contiguous, false);
+      expect_same_kind(op(), "output", narrow.outputs, wide.outputs, dtype);
+      expect_same_kind(op(), "gradient", narrow.first, wide.first, dtype);
+    });
+  }
+}
+
+/// Whatever is wrong with an operand, the message begins with the op that was called.
+TEST_P(OpTable, ErrorsNameTheOp) {
+  const std::string name = op().name.substr(0, op().name.find('.'));
+  // Parts of other ops, and rows that call something else first.
+  const std::set<std::string> others = {"sum_to",
+                                        "behind_relu",
+                                        "clamp_with_bounds",
+                                        "index.tensors",
+                                        "index.mask",
+                                        "where.number",
+                                        "meshgrid",
+                                        "contiguous",
+                                        "to",
+                                        "fake_quantize_per_channel_symmetric"};
+  // Rows that look at an operand's dtype.
+  const std::set<std::string> looks_first = {"quantile",
+                                             "batch_norm.running",
+                                             "cosine_embedding_loss",
+                                             "bce_with_logits.pos_weight",
+                                             "hinge_embedding_loss",
+                                             "margin_ranking_loss",
+                                             "multi_margin_loss",
+                                             "soft_margin_loss",
+                                             "multilabel_soft_margin_loss",
+                                             "cross_entropy.probabilities"};
+  if (others.contains(op().name)) return;
+  Tensors good = inputs_of(op(), f32);
+  for (Tensor& x : good) x = x.to(f32);
+  const auto expect_named = [&](const Tensors& xs, const std::string& what) {
+    const std::string said = message_of([&] { op().f(xs); });
+    EXPECT_TRUE(said.empty() || said.starts_with(name + ":")) << what << ": " << said;
+  };
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    SCOPED_TRACE(concat("operand ", i));
+    const auto with = [&](const Tensor& x) {
+      Tensors xs = good;
+      xs[i] = x;
+      return xs;
+    };
+    if (!looks_first.contains(op().name)) expect_named(with({}), "undefined");
+    for (DType dtype : {i64, u8, boolean}) expect_named(with(good[i].to(dtype)), concat(dtype));
+    for (const Dims& shape : {Dims{2, 3, 5, 7, 11}, Dims{}, Dims{0}, Dims{13}})
+      expect_named(with(full(shape, 0.5)), concat(shape));
+  }
+  for (DType dtype : {i64, u8, boolean}) {
+    Tensors xs = good;
+    for (Tensor& x : xs) x = x.to(dtype);
+    expect_named(xs, concat("all ", dtype));
+  }
+}
+
 #ifdef RONDO_HAS_CUDA
+/// The same on a GPU. Sums of the largest numbers depend on their order, and normalisations on a
+/// GPU square in f32.
+TEST_P(OpTable, ExtremesAgreeOnCuda) {
+  if (is_convolution(op())) return;
+  std::optional<SimulatedGpus> simulated;
+  if (cuda::device_count() == 0) simulated.emplace();
+  const bool sums = op().length > 1 || op().name.find("norm") != std::string::npos;
+  for (DType dtype : {f32, f16, bf16}) {
+    for_each_extreme(op(), dtype, [&](const Tensors& xs, bool overflows) {
+      if (overflows && sums) return;
+      const Derivatives there =
+                            derivatives(op(), xs, dtype, Layout::contiguous, false, Device::cuda()),
+                        here = derivatives(op(), xs, dtype, Layout::contiguous, false);
+      expect_same_kind(op(), "output", there.outputs, here.outputs, dtype);
+      expect_same_kind(op(), "gradient", there.first, here.first, dtype);
+    });
+  }
+}
+
 /// rondo's own CUDA kernels, on a GPU if there is one, else on the host.
 TEST_P(OpTable, CudaAgreesWithTheCpu) {
   std::optional<SimulatedGpus> simulated;

@@ -211,6 +211,8 @@ TEST(Shape, AnEmptyDimensionHasAsManyChunksAsAreAskedFor) {
   EXPECT_EQ(rows.size(), 3u);
   EXPECT_EQ(columns.size(), 2u);
   for (const Tensor& part : rows) EXPECT_EQ(part.shape(), (Dims{0, 3}));
+  EXPECT_EQ(split(zeros({0, 3}), 0)[0].shape(), (Dims{0, 3}));  // size 0 only of nothing
+  EXPECT_ERROR(split(zeros({2, 3}), 0), ShapeError, "split: size 0 is not positive");
   const Tensor x = zeros({0, 3}).requires_grad_();
   cat(chunk(x, 2)).sum().backward();
   EXPECT_EQ(x.grad().shape(), (Dims{0, 3}));
@@ -235,7 +237,7 @@ TEST(Shape, SizesBeyond63BitsAreRefused) {
   EXPECT_ERROR(max_pool2d(x, 3, {.stride = 1, .dilation = huge}), ShapeError,
                "max_pool2d: 4611686018427387904 * 2 is beyond the largest size");
   EXPECT_ERROR(max_pool2d(x, 5, {.stride = 1, .dilation = huge}), ShapeError, "max_pool2d: ");
-  EXPECT_ERROR(max_pool1d(line, 5, {.dilation = huge}), ShapeError, "max_pool2d: ");
+  EXPECT_ERROR(max_pool1d(line, 5, {.dilation = huge}), ShapeError, "max_pool1d: ");
   EXPECT_ERROR(expand(ones({1}), {huge, huge}), ShapeError, "more than 2^63 elements");
   EXPECT_ERROR(repeat_interleave(ones({4}), tensor<std::int64_t>({huge, huge, huge, huge}), 0),
                Error, "the repeats add up to 2^63 or more");

@@ -37,6 +37,21 @@ TEST(Hooks, SeeAndReplaceGradients) {
   EXPECT_EQ(x.grad().item<double>(), 6);
 }
 
+TEST(Hooks, AreAlsoMethodsAndMayReturnNothing) {
+  Tensor x = leaf({2});
+  Tensor y = x * 3.0;
+  double seen = 0;
+  int accumulated = 0;
+  HookHandle on_y = y.register_hook([&](const Tensor& g) { seen = g.item<double>(); });
+  HookHandle on_x = x.register_hook([](const Tensor& g) { return g * 10.0; });
+  HookHandle after = x.register_post_accumulate_grad_hook([&](const Tensor&) { ++accumulated; });
+  (y * 2.0).sum().backward();
+  EXPECT_EQ(seen, 2);
+  EXPECT_EQ(x.grad().item<double>(), 60);
+  EXPECT_EQ(accumulated, 1);
+  EXPECT_THROW(ones({1}).register_hook([](const Tensor&) {}), AutogradError);
+}
+
 TEST(Hooks, OnALeafRunInGradToo) {
   Tensor w = leaf({2});
   HookHandle handle = register_hook(w, [](const Tensor& g) { return g * 10.0; });

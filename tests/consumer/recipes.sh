@@ -27,8 +27,8 @@ echo "include($PWD/vcpkg/portfile.cmake)" >>"$scratch/port.cmake"
 # Every section of an Apptainer file is one that Apptainer knows, and each stage has its base.
 sections=$(sed -n 's/^%\([a-z]*\).*/\1/p' apptainer.def | sort -u)
 for section in $sections; do
-  case $section in files | post | environment | runscript | test | labels | help) ;; *) complain "apptainer.def: %$section is no section" ;; esac
+  case $section in files | post | environment | runscript | test | labels | help) ;; *) complain "apptainer.def: %$section is not a section of Apptainer" ;; esac
 done
 [ "$(grep -c '^Bootstrap: docker$' apptainer.def)" = "$(grep -c '^From: ' apptainer.def)" ] || complain "apptainer.def: a stage has no base"
 awk '/^%post/ { on = 1; next } /^%|^Bootstrap/ { on = 0 } on' apptainer.def >"$scratch/post.sh"
-sh -n "$scratch/post.sh" || complain "apptainer.def: %post is no shell script"
+sh -n "$scratch/post.sh" || complain "apptainer.def: %post is not a valid shell script"

@@ -136,7 +136,7 @@ TEST(DataLoader, GoesOnFromTheMiddleOfAnEpoch) {
     DataLoader whole = make();
     whole.set_epoch(5);
     std::vector<std::vector<float>> batches;
-    std::vector<Position> positions;
+    std::vector<LoaderPosition> positions;
     for (auto it = whole.begin(); it != whole.end(); ++it) {
       batches.push_back(it->input.to_vector<float>());
       positions.push_back(it.next_position());
@@ -144,7 +144,7 @@ TEST(DataLoader, GoesOnFromTheMiddleOfAnEpoch) {
     }
     ASSERT_EQ(batches.size(), 7U);
     for (std::size_t stop = 0; stop < batches.size(); ++stop) {
-      EXPECT_EQ(positions[stop], (Position{5, static_cast<std::int64_t>(stop) + 1}));
+      EXPECT_EQ(positions[stop], (LoaderPosition{5, static_cast<std::int64_t>(stop) + 1}));
       DataLoader rest = make();
       rest.set_position(positions[stop]);
       std::size_t b = stop + 1;

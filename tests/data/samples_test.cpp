@@ -294,7 +294,7 @@ TEST(IterableDataset, ResumesExactly) {
     const auto seekable = std::make_shared<SeekableNumbers>(22);
     DataLoader whole(numbers, {.batch_size = 4, .workers = workers});
     whole.set_epoch(2);
-    std::vector<Position> positions;
+    std::vector<LoaderPosition> positions;
     for (auto it = whole.begin(); it != whole.end(); ++it) {
       const std::int64_t first = 4 * std::ssize(positions);
       EXPECT_EQ(Indices(it.indices().begin(), it.indices().end()),
@@ -302,8 +302,8 @@ TEST(IterableDataset, ResumesExactly) {
       positions.push_back(it.next_position());
     }
     ASSERT_EQ(positions.size(), 6U);
-    EXPECT_EQ(positions[1], (Position{2, 2}));
-    for (const Position& position : positions) {
+    EXPECT_EQ(positions[1], (LoaderPosition{2, 2}));
+    for (const LoaderPosition& position : positions) {
       for (const std::shared_ptr<const IterableDataset>& stream :
            {std::shared_ptr<const IterableDataset>(numbers),
             std::shared_ptr<const IterableDataset>(seekable)}) {

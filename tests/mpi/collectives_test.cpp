@@ -27,9 +27,10 @@ using ::testing::StartsWith;
 TEST(Mpi, InMemory) { test::check_all_reduce(*world(), AllReduce::shared); }
 TEST(Mpi, Ring) { test::check_all_reduce(*world(), AllReduce::ring); }
 TEST(Mpi, EveryAlgorithm) {
-  for (AllReduce way : {AllReduce::direct, AllReduce::tree, AllReduce::recursive_doubling,
-                        AllReduce::halving_doubling, AllReduce::pairwise, AllReduce::hierarchical})
-    test::check_all_reduce(*world(), way);
+  for (AllReduce algorithm :
+       {AllReduce::direct, AllReduce::tree, AllReduce::recursive_doubling,
+        AllReduce::halving_doubling, AllReduce::pairwise, AllReduce::hierarchical})
+    test::check_all_reduce(*world(), algorithm);
 }
 TEST(Mpi, Native) { test::check_all_reduce(*world(), AllReduce::mpi); }
 TEST(Mpi, NativeBlocking) { test::check_all_reduce(*world(), AllReduce::mpi_blocking); }
@@ -46,10 +47,11 @@ TEST(Mpi, NativeBits) {
 TEST(Mpi, NanWinsInMinAndMax) {
   for (const int bad : {0, world()->world_size() - 1}) {
     for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
-      for (const AllReduce way : {AllReduce::automatic, AllReduce::ring, AllReduce::mpi}) {
+      for (const AllReduce algorithm : {AllReduce::automatic, AllReduce::ring, AllReduce::mpi}) {
         const Tensor x = full({3}, world()->rank() == bad ? NAN : 1.0);
-        world()->all_reduce_async(x, op, way).wait();
-        EXPECT_TRUE(std::isnan(x[1].item<double>())) << bad << ' ' << op << ' ' << name_of(way);
+        world()->all_reduce_async(x, op, algorithm).wait();
+        EXPECT_TRUE(std::isnan(x[1].item<double>()))
+            << bad << ' ' << op << ' ' << name_of(algorithm);
       }
     }
   }
@@ -81,7 +83,7 @@ TEST(Mpi, WhereMpisOwnIsTheFastestTheNextOneIsKnownToo) {
                      .communicator = {.tune = true, .tuning_file = file}});
   const Tuner tuner(*tuned, file);
   EXPECT_EQ(tuner.fastest(64), AllReduce::mpi);
-  EXPECT_EQ(tuner.fastest(64, [](AllReduce way) { return way != AllReduce::mpi; }),
+  EXPECT_EQ(tuner.fastest(64, [](AllReduce algorithm) { return algorithm != AllReduce::mpi; }),
             AllReduce::tree);
   tuned->tune(64);
   for (const DType dtype : {f32, bf16}) {
@@ -94,14 +96,14 @@ TEST(Mpi, WhereMpisOwnIsTheFastestTheNextOneIsKnownToo) {
   if (world()->rank() == 0) std::filesystem::remove(file);
 }
 
-TEST(Mpi, LargeByEveryWay) {
-  for (AllReduce way : {AllReduce::ring, AllReduce::automatic, AllReduce::halving_doubling,
-                        AllReduce::pairwise, AllReduce::hierarchical}) {
+TEST(Mpi, LargeByEveryAlgorithm) {
+  for (AllReduce algorithm : {AllReduce::ring, AllReduce::automatic, AllReduce::halving_doubling,
+                              AllReduce::pairwise, AllReduce::hierarchical}) {
     // Many blocks of the ring and of stages; data that are read from private memory.
     for (std::int64_t count : {300'007, 5'000'011}) {
       Tensor x =
           test::filled(f32, count, [](auto i) { return test::value_at(world()->rank(), i); });
-      world()->all_reduce_async(x, ReduceOp::sum, way).wait();
+      world()->all_reduce_async(x, ReduceOp::sum, algorithm).wait();
       test::expect_elements(
           x,
           [](auto i) {

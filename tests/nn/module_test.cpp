@@ -1,5 +1,4 @@
-// Module: names, sharing, modes, conversion, state dicts and their errors, clones, replacement,
-// scopes.
+// Module: names, sharing, modes, conversion, state dicts and their errors, replacement.
 
 #include "nn/module.h"
 
@@ -144,126 +143,6 @@ TEST(Module, ASharedParameterIsListedOnceAndSavedTwice) {
   tied.to(f64);
   EXPECT_TRUE(tied.in.weight.is_same(tied.out.weight));
   EXPECT_EQ(tied.out.weight.dtype(), f64);
-}
-
-TEST(Module, CopiesShareParametersAndClonesDoNot) {
-  Net net;
-  Net copy = net, deep = nn::clone(net);
-  net.eval();
-  Tensor x = randn({2, 3, 4, 4});
-  Tensor before = [&] {
-    deep.eval();
-    return deep(x);
-  }();
-  EXPECT_TRUE(identical(before, net(x)));
-  {
-    NoGradGuard no_grad;
-    net.scale.fill_(3);
-    net.fc.as<nn::Linear>().weight.zero_();
-  }
-  EXPECT_TRUE(identical(copy.scale, net.scale));
-  EXPECT_TRUE(identical(copy.fc.as<nn::Linear>().weight, net.fc.as<nn::Linear>().weight));
-  EXPECT_TRUE(identical(deep(x), before));
-  for (auto& p : deep.parameters()) EXPECT_TRUE(p.requires_grad() && p.is_leaf());
-  nn::AnyModule any = net;
-  nn::AnyModule any_deep = nn::clone(any);
-  EXPECT_FALSE(any_deep.parameters()[0].is_same(any.parameters()[0]));
-  EXPECT_TRUE(any.parameters()[0].is_same(net.parameters()[0]));
-}
-
-TEST(Module, CloneKeepsFrozenParametersFrozen) {
-  nn::Linear fc(3, 2);
-  fc.bias.requires_grad_(false);
-  nn::Linear copy = nn::clone(fc);
-  EXPECT_FALSE(copy.bias.requires_grad());
-  EXPECT_TRUE(copy.weight.requires_grad());
-}
-
-/// A layer behind a pointer with two names, layers in a vector, and a null pointer.
-struct Held : nn::Module {
-  std::shared_ptr<nn::Linear> fc = std::make_shared<nn::Linear>(4, 4), again = fc, none;
-  std::vector<nn::Linear> layers{nn::Linear(4, 4), nn::Linear(4, 4)};
-  std::vector<std::shared_ptr<nn::Sequential>> blocks{
-      std::make_shared<nn::Sequential>(nn::Linear(4, 4))};
-  Tensor forward(const Tensor& x) override {
-    Tensor y = (*again)((*fc)(x));
-    for (nn::Linear& layer : layers) y = layer(y);
-    return (*blocks[0])(y);
-  }
-  void visit(nn::Visitor& v) override {
-    v.child("fc", fc);
-    v.child("again", again);
-    v.child("none", none);
-    for (std::size_t i = 0; i < layers.size(); ++i) v.child("layer" + std::to_string(i), layers[i]);
-    for (std::size_t i = 0; i < blocks.size(); ++i) v.child("block" + std::to_string(i), blocks[i]);
-  }
-};
-
-TEST(Module, ClonesHaveTheirOwnOfWhatASharedPtrHolds) {
-  Held net;
-  const std::vector<Tensor> before = net.parameters();
-  EXPECT_EQ(before.size(), 8u);
-  Held copy = nn::clone(net);
-  EXPECT_NE(copy.fc, net.fc);
-  EXPECT_EQ(copy.fc, copy.again);
-  EXPECT_NE(copy.blocks[0], net.blocks[0]);
-  const std::vector<Tensor> after = net.parameters(), own = copy.parameters();
-  ASSERT_EQ(own.size(), before.size());
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    EXPECT_TRUE(
-        after[i].is_same(before[i]));  // an optimizer that holds them still trains the model
-    EXPECT_FALSE(own[i].is_same(before[i]));
-    EXPECT_TRUE(identical(own[i], before[i]));
-  }
-  nn::AnyModule any = net, any_copy = nn::clone(any);
-  EXPECT_FALSE(any_copy.parameters()[0].is_same(before[0]));
-  EXPECT_TRUE(net.parameters()[0].is_same(before[0]));
-}
-
-TEST(Module, CloneRefusesWhatItCannotCopy) {
-  struct Dereferenced : nn::Module {
-    std::shared_ptr<nn::Linear> fc = std::make_shared<nn::Linear>(4, 4);
-    Tensor forward(const Tensor& x) override { return (*fc)(x); }
-    void visit(nn::Visitor& v) override { v.child("fc", *fc); }
-  } dereferenced;
-  EXPECT_ERROR(
-      nn::clone(dereferenced), Error,
-      "copy of a model: the module \"fc\" is behind a pointer or a reference, which a copy shares "
-      "with the original; hold it by value, or");
-  struct Referring : nn::Module {
-    Tensor& weight;
-    explicit Referring(Tensor& weight) : weight(weight) {}
-    Tensor forward(const Tensor& x) override { return x * weight; }
-    void visit(nn::Visitor& v) override { v.parameter("weight", weight); }
-  };
-  Tensor weight = ones({4});
-  EXPECT_ERROR(nn::clone(Referring(weight)), Error,
-               "copy of a model: the tensor \"weight\" is behind");
-  struct Ring : nn::Module {
-    nn::Module* inner = this;
-    Tensor forward(const Tensor& x) override { return x; }
-    void visit(nn::Visitor& v) override { v.child("inner", *inner); }
-  };
-  EXPECT_ERROR(nn::clone(Ring()), Error, "the module \"inner\" is behind a pointer");
-  struct ByBase : nn::Module {
-    std::shared_ptr<nn::Module> fc = std::make_shared<nn::Linear>(4, 4);
-    Tensor forward(const Tensor& x) override { return (*fc)(x); }
-    void visit(nn::Visitor& v) override { v.child("fc", fc); }
-  } by_base;
-  EXPECT_ERROR(
-      nn::clone(by_base), Error,
-      "copy of a model: \"fc\" is a Linear, which a shared_ptr to another type holds, so it "
-      "cannot be copied; hold it as nn::AnyModule or by a shared_ptr to its own type");
-}
-
-TEST(Module, CloneDoesNotCutOffADerivedClass) {
-  struct Scaled : nn::Linear {
-    using nn::Linear::Linear;
-    double factor = 2;
-  } scaled(2, 2);
-  const nn::Linear& as_base = scaled;
-  EXPECT_ERROR(nn::clone(as_base), Error, "copy of a Scaled as a Linear: the copy would lose what");
-  EXPECT_EQ(nn::clone(scaled).factor, 2);
 }
 
 TEST(Module, AUniquePtrIsTrained) {
@@ -431,45 +310,6 @@ TEST(AnyModule, EmptyOnesAreSkippedAndCannotRun) {
   EXPECT_FALSE(nn::clone(holder).part.has_value());
 }
 
-TEST(Scopes, NameTheModuleFromTheOneThatCalledIt) {
-  struct Teller : nn::Module {
-    std::string* heard;
-    explicit Teller(std::string* heard) : heard(heard) {}
-    Tensor forward(const Tensor& x) override {
-      *heard = ScopeName::path();
-      return x;
-    }
-  };
-  struct Outer : nn::Module {
-    nn::ModuleList blocks;
-    Tensor forward(const Tensor& x) override { return blocks[1](x); }
-    void visit(nn::Visitor& v) override { v.child("blocks", blocks); }
-  } outer;
-  std::string heard = "nothing";
-  outer.blocks.push_back(nn::ReLU());
-  outer.blocks.push_back(nn::Sequential(nn::ReLU(), Teller(&heard)));
-  outer(ones({1}));
-  EXPECT_EQ(heard, "");
-  AnomalyMode anomaly;
-  outer(ones({1}));
-  EXPECT_EQ(heard, "blocks.1.1");
-}
-
-TEST(Scopes, AnAnomalyNamesTheLayer) {
-  nn::Sequential net(nn::Linear(2, 2), nn::Sequential(nn::Linear(2, 2)));
-  {
-    NoGradGuard no_grad;
-    net[1].as<nn::Sequential>()[0].as<nn::Linear>().weight.fill_(std::nan(""));
-  }
-  AnomalyMode anomaly;
-  try {
-    net(ones({1, 2})).sum().backward();
-    FAIL() << "no anomaly";
-  } catch (const AutogradError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("1.0"));
-  }
-}
-
 struct Twins : nn::Module {
   nn::Linear a{2, 2}, b{2, 2};
   Tensor forward(const Tensor& x) override { return b(a(x)); }
@@ -497,39 +337,6 @@ TEST(Module, NamesAreUniqueAndNoModuleLiesInItself) {
   EXPECT_ERROR(dotted.state_dict(), Error, "\"a.weight\" is not a valid name for a member");
   Mirror mirror;
   EXPECT_ERROR(mirror.parameters(), Error, "the module \"self\" contains itself");
-}
-
-TEST(Module, AParameterReplacedByARecordedOpIsNamed) {
-  nn::Sequential net(nn::Linear(2, 2), nn::Sequential(nn::Linear(2, 2)));
-  nn::Linear& layer = net[1].as<nn::Sequential>()[0].as<nn::Linear>();
-  const Tensor weight = layer.weight, x = ones({1, 2});
-  net(x);
-  layer.weight = clamp(weight, -1.0, 1.0);
-  EXPECT_ERROR(
-      net(x), AutogradError,
-      "Sequential: its parameter \"1.0.weight\" was replaced by the result of clamp, so no "
-      "optimizer trains it; write its elements under NoGradGuard instead "
-      "(weight.copy_(clamp(…)))");
-  EXPECT_ERROR(layer(x), AutogradError, "Linear: its parameter \"weight\" was replaced");
-  EXPECT_EQ(no_grad([&] { return net(x); }).shape(), (Dims{1, 2}));  // nothing is trained
-  layer.weight = weight;
-  net(x);
-}
-
-TEST(Module, AForwardMayComputeAParameter) {
-  struct Normalized : nn::Module {
-    nn::Linear fc{2, 2};
-    Tensor v = ones({2, 2});
-    Tensor forward(const Tensor& x) override {
-      fc.weight = v / v.norm();
-      return fc(x);
-    }
-    void visit(nn::Visitor& v) override { v.parameter("v", this->v); }
-  } net;
-  net.fc.bias = {};
-  net.parameters();
-  for (int step = 0; step < 2; ++step) net(ones({1, 2})).sum().backward();
-  EXPECT_TRUE(net.v.grad().defined());
 }
 
 TEST(Module, AStateDictIsOffTheTape) {

@@ -65,6 +65,8 @@ def compile_object(ptxas, path, log):
 def compiled(path, log):
     """(mangled name, registers, spilled bytes, shared memory, threads, wide loads, wide stores) for each kernel of an object."""
     ptx = ptx_of(path)
+    if not os.path.exists(log):
+        sys.exit(f'{log} is missing: build the target ptxas_logs')
     with open(log) as file:
         said = file.read()
     bodies = {m[1]: m[0] for m in re.finditer(r'\.entry (\S+?)\(.*?^\}', ptx, re.S | re.M)}

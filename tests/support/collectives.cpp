@@ -234,10 +234,10 @@ void check_groups(dist::Communicator& comm, Device device) {
   for (int r : members) sum += r + 1;
   // At the same time as a collective of all ranks.
   Tensor whole = full({5000}, me + 1.0, {.device = device}), part = whole.clone();
-  dist::Work beside = comm.all_reduce_async(whole);
+  dist::Work second = comm.all_reduce_async(whole);
   dist::Work of_group = mine->all_reduce_async(part);
   of_group.wait();
-  beside.wait();
+  second.wait();
   expect_elements(
       whole, [&](auto) { return n * (n + 1) / 2.0; }, "all ranks");
   expect_elements(
@@ -279,6 +279,41 @@ void check_groups(dist::Communicator& comm, Device device) {
   }
 }
 
+/// x is a part of out, or out of x: the rank's own part, another one, or one that overlaps both.
+static void check_shared_memory(dist::Communicator& comm, Device device) {
+  using Index = std::int64_t;
+  const Index n = comm.world_size(), me = comm.rank(), count = 30'001;
+  const std::function<Index(Index)> starts[] = {
+      [=](Index rank) { return rank * count; }, [=](Index rank) { return (n - 1 - rank) * count; },
+      [=](Index rank) { return rank * count + 1; }, [=](Index) { return count / 2; }};
+  for (const auto& start : starts) {
+    const auto memory = [&] {
+      return filled(
+          i32, n * count + count, [&](Index i) { return value_at(static_cast<int>(me), i); },
+          device);
+    };
+    const Tensor gathered = memory(), all = gathered.narrow(0, 0, n * count);
+    comm.all_gather(all, gathered.narrow(0, start(me), count));
+    expect_elements(
+        all,
+        [&](Index i) {
+          const Index rank = i / count;
+          return value_at(static_cast<int>(rank), start(rank) + i % count);
+        },
+        "all_gather within one memory");
+    const Tensor scattered = memory(), part = scattered.narrow(0, start(me), count);
+    comm.reduce_scatter(part, scattered.narrow(0, 0, n * count));
+    expect_elements(
+        part,
+        [&](Index i) {
+          double sum = 0;
+          for (int r = 0; r < n; ++r) sum += value_at(r, me * count + i);
+          return sum;
+        },
+        "reduce_scatter within one memory");
+  }
+}
+
 void check_gather_and_scatter(dist::Communicator& comm, Device device) {
   int n = comm.world_size();
   for (std::int64_t count : counts_for(n)) {
@@ -304,6 +339,7 @@ void check_gather_and_scatter(dist::Communicator& comm, Device device) {
     expect_elements(
         whole, [&](auto i) { return value_at(comm.rank(), i); }, "input of reduce_scatter");
   }
+  check_shared_memory(comm, device);
   auto texts = comm.all_gather_bytes(std::string(static_cast<std::size_t>(comm.rank()), 'x'));
   for (int r = 0; r < n; ++r) EXPECT_EQ(texts[r].size(), static_cast<std::size_t>(r));
   const Tensor three = zeros({3}, {.device = device}),

@@ -176,8 +176,23 @@ void compute(World& world, Meeting& meeting) {
   }
 }
 
+/// The header's rule: a buffer that is sent may overlap the result only at this rank's own place.
+void check_memory(const Comm& comm, const Call& call) {
+  const auto size = static_cast<std::size_t>(comm.world->size);
+  const std::size_t sent = call.count * static_cast<std::size_t>(size_of(call.dtype));
+  const bool gathers = call.kind == "all_gather", scatters = call.kind == "reduce_scatter";
+  const std::size_t received = gathers ? sent * size : scatters ? sent / size : sent;
+  const auto own = static_cast<std::size_t>(comm.rank) * std::min(sent, received);
+  const auto* x = static_cast<const char*>(call.send);
+  const auto* y = static_cast<const char*>(call.recv);
+  const bool in_place = x + (scatters ? own : 0) == y + (gathers ? own : 0);
+  if (x < y + received && y < x + sent && !in_place)
+    violation(concat("rank ", comm.rank, ": ", call.describe(), " overlaps its result"));
+}
+
 ncclResult_t collective(ncclComm_t comm_, cudaStream_t stream, Call call) {
   Comm& comm = of(comm_);
+  check_memory(comm, call);
   const std::string what = call.kind;
   // The number of its meeting: a new one for each execution, since a graph may replay it.
   auto number = std::make_shared<std::optional<std::uint64_t>>();

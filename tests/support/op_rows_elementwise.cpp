@@ -27,7 +27,7 @@ Op binary(std::string name, Tensor (*f)(const Tensor&, const Tensor&), OpInput a
 
 void arithmetic_rows(std::vector<Op>& rows) {
   const OpInput wide{{2, 3, 2, 2}, -2, 2}, row{{3, 1, 2}, -2, 2}, far{{3, 1, 2}, 0.5, 2};
-  const OpInput spaced{{2, 3, 2, 2}, -2, 2, true}, beside{{2, 3, 2, 2}, -1.95, 2.05, true};
+  const OpInput spaced{{2, 3, 2, 2}, -2, 2, true}, shifted{{2, 3, 2, 2}, -1.95, 2.05, true};
   rows.push_back(
       {.name = "add", .inputs = {wide, row}, .f = [](X x) { return add(x[0], x[1], 0.5); }});
   rows.push_back({.name = "add.number", .inputs = {wide}, .f = [](X x) { return x[0] + 1.5; }});
@@ -47,8 +47,8 @@ void arithmetic_rows(std::vector<Op>& rows) {
   rows.push_back({.name = "pow.cube", .inputs = {wide}, .f = [](X x) { return pow(x[0], 3.0); }});
   rows.push_back(
       {.name = "pow.root", .inputs = {{{3, 4}, 0.5, 2}}, .f = [](X x) { return pow(x[0], 0.5); }});
-  rows.push_back(binary("maximum", maximum, spaced, beside));
-  rows.push_back(binary("minimum", minimum, spaced, beside));
+  rows.push_back(binary("maximum", maximum, spaced, shifted));
+  rows.push_back(binary("minimum", minimum, spaced, shifted));
   rows.push_back(binary("atan2", atan2, {{2, 3}, 0.5, 2}, {{3}, 0.5, 2}));
   // No quotient is near an integer, where the remainder jumps.
   rows.push_back(

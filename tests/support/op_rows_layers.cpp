@@ -290,7 +290,7 @@ void loss_rows(std::vector<Op>& rows) {
                          {.weight = on_device_of(x[0], weight), .label_smoothing = 0.25});
   });
   row("nll_loss", {planes}, [=](X x) { return nll_loss(x[0], on_device_of(x[0], pixels)); });
-  const OpInput spaced{{4, 3}, -2, 2, true}, beside{{4, 3}, -1.95, 2.05, true};
+  const OpInput spaced{{4, 3}, -2, 2, true}, shifted{{4, 3}, -1.95, 2.05, true};
   auto pair = [&row, &logits](std::string name,
                               Tensor (*f)(const Tensor&, const Tensor&, Reduction)) {
     for (auto [tag, reduction] : {std::pair{"", Reduction::mean}, {".none", Reduction::none}}) {
@@ -304,8 +304,8 @@ void loss_rows(std::vector<Op>& rows) {
   pair("kl_div.log", [](const Tensor& x, const Tensor& y, Reduction r) {
     return kl_div(x, y, r, TargetScale::log_probabilities);
   });
-  row("l1_loss", {spaced, beside}, [](X x) { return l1_loss(x[0], x[1]); });
-  row("smooth_l1_loss", {spaced, beside}, [](X x) { return smooth_l1_loss(x[0], x[1], 0.7); });
+  row("l1_loss", {spaced, shifted}, [](X x) { return l1_loss(x[0], x[1]); });
+  row("smooth_l1_loss", {spaced, shifted}, [](X x) { return smooth_l1_loss(x[0], x[1], 0.7); });
 }
 
 }  // namespace

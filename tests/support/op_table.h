@@ -55,7 +55,7 @@ struct Op {
 
 /// A constant argument of an op, on the device of its input.
 inline Tensor on_device_of(const Tensor& x, const Tensor& constant) {
-  return constant.to(x.device());
+  return x.defined() ? constant.to(x.device()) : constant;
 }
 
 /// The text that GoogleTest prints for a row.

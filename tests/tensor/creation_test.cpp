@@ -194,6 +194,10 @@ TEST(Creation, HugeRangesAreErrors) {
 
 // PyTorch refuses most of these. Where it does not, numbers would wrap around or be rounded.
 TEST(Creation, WhatIsMadeFitsItsDtype) {
+  EXPECT_ERROR(arange(0, 300, 1, {.dtype = boolean}), DTypeError,
+               "arange: expected a dtype of numbers, got bool");
+  EXPECT_ERROR(linspace(0, 1, 2, {.dtype = boolean}), DTypeError, "linspace: expected a dtype");
+  EXPECT_ERROR(full({1}, 300, {.dtype = u8}), Error, "full: the number 300 does not fit into u8");
   EXPECT_ERROR(randperm(300, {.dtype = u8}), Error,
                "randperm: not all integers in [0, 300) fit into u8");
   EXPECT_ERROR(randperm(129, {.dtype = i8}), Error, "fit into i8");

@@ -71,6 +71,8 @@ TEST(Tensor, AccessIsChecked) {
 // x[0] = y would do nothing: it must not compile.
 static_assert(std::is_assignable_v<Tensor&, Tensor>);
 static_assert(!std::is_assignable_v<Tensor, Tensor>);
+// A tensor is not a condition: `if (all(a == b))` would be true for any defined tensor.
+static_assert(!std::is_constructible_v<bool, Tensor>);
 
 TEST(Tensor, ViewsShareTheVersion) {
   Tensor x = zeros({2, 3});

@@ -221,19 +221,19 @@ TEST(WinogradSwitch, DirectSumsAreForImagesWithMarks) {
     Operands o(p, f32);
     o.x[0][3][0].narrow(0, 0, 1).fill_(mark);  // read by the outputs of rows and columns 0 and 1
     const Results want = by_loops(p, o);
-    const auto beside = [](const Tensor& y) {  // in the same tile
+    const auto same_tile = [](const Tensor& y) {  // in the same tile
       return as(y, f64, MemoryFormat::contiguous).narrow(2, 3, 1).narrow(3, 0, 4).clone();
     };
     const Tensor x = as(o.x, f32, nhwc);
     const Tensor y = Tensor::empty(p.y_shape(), {.format = nhwc});
     backend(x).conv2d(x, o.w, o.bias, y, p.params());
-    EXPECT_FALSE(all_close(beside(y), beside(want.y), winograd_tolerance(9 * p.c)));
+    EXPECT_FALSE(all_close(same_tile(y), same_tile(want.y), winograd_tolerance(9 * p.c)));
     if (std::isfinite(mark)) {
-      EXPECT_TRUE(all_close(beside(y), beside(want.y), 1e9 * winograd_tolerance(9)));
+      EXPECT_TRUE(all_close(same_tile(y), same_tile(want.y), 1e9 * winograd_tolerance(9)));
     }
     const DirectSums direct_sums;
     backend(x).conv2d(x, o.w, o.bias, y, p.params());
-    EXPECT_TRUE(all_close(beside(y), beside(want.y), winograd_tolerance(9 * p.c)));
+    EXPECT_TRUE(all_close(same_tile(y), same_tile(want.y), winograd_tolerance(9 * p.c)));
   }
 }
 

@@ -12,6 +12,7 @@
 #include "dist/launch/init.h"
 #include "io/hash.h"
 #include "nn/activation.h"
+#include "nn/batch_norm.h"
 #include "nn/containers.h"
 #include "nn/linear.h"
 #include "optim/lr_schedule.h"
@@ -333,6 +334,25 @@ TEST_F(Fit, ARunIsNotResumedWithAScheduleOfAnotherLength) {
                "belongs to a run whose CosineAnnealingLR has t_max 100, this one has 200; resume "
                "with the same number of epochs");
   EXPECT_EQ(train(more, set, test).result.epochs, 2);
+}
+
+/// Each rank counts its share of the test set, and all count with the statistics of rank 0.
+TEST_F(Fit, RanksEvaluateWithTheSameRunningStatistics) {
+  test::on_ranks(3, [](std::shared_ptr<dist::Communicator> comm) {
+    manual_seed(1);
+    nn::Sequential net(nn::BatchNorm1d(4), nn::Linear(4, 2));
+    optim::SGD sgd(net.parameters(), {.lr = 0.1});
+    optim::ConstantLR schedule(sgd);
+    const auto set = two_clouds(48), test = two_clouds(31);
+    data::DataLoader loader(
+        set,
+        {.batch_size = 8, .shuffle = true, .rank = comm->rank(), .world_size = comm->world_size()});
+    train::fit(
+        net, sgd, schedule,
+        {.train = loader, .train_images = 48, .batch_size = 24, .test = test, .test_transform = {}},
+        comm, {.epochs = 1});
+    comm->agree("the statistics", io::param_hash(net.state_dict()));
+  });
 }
 
 TEST_F(Fit, RanksCompareWhatTheyAreAskedFor) {

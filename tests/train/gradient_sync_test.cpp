@@ -4,6 +4,7 @@
 #include "train/gradient_sync.h"
 
 #include <gmock/gmock.h>
+#include <omp.h>
 
 #include "nn/containers.h"
 #include "nn/linear.h"
@@ -13,6 +14,7 @@
 #include "support/trainer_checks.h"
 #include "tensor/creation.h"
 #include "tensor/random.h"
+#include "train/fit.h"
 #include "train/step.h"
 
 namespace rondo {
@@ -139,6 +141,28 @@ TEST(GradientSyncStrategy, CanBeWrittenOutside) {
   Halved halved;
   EXPECT_EQ(weights(0.5, &halved), weights(0.25, nullptr));
   EXPECT_EQ(halved.steps, 1);
+}
+
+TEST(GradientSyncStrategy, MeansAndWhatAResumedRunChanges) {
+  test::on_ranks(2, [](Comm comm) {
+    nn::AnyModule model = nn::Sequential(nn::Linear(2, 2));
+    optim::SGD sgd(model.parameters(), {.lr = 0.1});
+    io::Checkpoint four, other;
+    four.world_size = 4;
+    other.world_size = 2;
+    other.threads = omp_get_max_threads() + 1;
+    const auto changes = [&](const train::FitOptions& options, const io::Checkpoint& from) {
+      return train::make_sync(model, sgd, comm, options)->differences(from, *comm);
+    };
+    EXPECT_EQ(changes({}, four), " (4 ranks then, 2 now: the last digits will differ)");
+    EXPECT_THAT(changes({}, other), HasSubstr(" threads then, "));
+    EXPECT_EQ(changes({.shards = 2}, four), "");
+    const auto mean = [&](const train::FitOptions& options) {
+      return train::make_sync(model, sgd, comm, options)->mean_over_ranks(comm->rank());
+    };
+    EXPECT_EQ(mean({.sync = train::Sync::average}), 0.5);
+    EXPECT_EQ(mean({}), comm->rank());  // DDP's losses are means already
+  });
 }
 
 TEST(GradientSyncErrors, AShardedRunNeedsItsRanksAndANewOptimizer) {

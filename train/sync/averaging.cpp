@@ -1,6 +1,7 @@
 // Ranks train alone, and average their parameters every few steps (dist/data_parallel/averager.h).
 
 #include "dist/data_parallel/averager.h"
+#include "tensor/creation.h"
 #include "train/sync/strategies.h"
 
 namespace rondo::train {
@@ -11,6 +12,7 @@ class AveragingSync final : public GradientSync {
   AveragingSync(nn::Module& model, const std::shared_ptr<dist::Communicator>& comm,
                 const dist::AveragerOptions& options)
       : own_(no_sync(comm->rank_in_world())),
+        comm_(comm),
         averager_(model, comm, options),
         every_(options.every),
         is_async_(options.async) {}
@@ -18,7 +20,11 @@ class AveragingSync final : public GradientSync {
   Tensor backward(const Step& step) override { return own_->backward(step); }
   void after_step() override { averager_.step(); }
   std::vector<double> take_losses(bool wait) override { return own_->take_losses(wait); }
-  bool averages_losses() const override { return false; }
+  double mean_over_ranks(double value) override {
+    Tensor sum = full({1}, value, {.dtype = f64});
+    comm_->all_reduce(sum, dist::ReduceOp::avg);
+    return sum.item<double>();
+  }
   void replayed(const Tensor& loss, const std::function<std::string()>& where) override {
     own_->replayed(loss, where);
   }
@@ -36,6 +42,7 @@ class AveragingSync final : public GradientSync {
 
  private:
   std::unique_ptr<GradientSync> own_;
+  std::shared_ptr<dist::Communicator> comm_;
   dist::ParameterAverager averager_;
   std::int64_t every_;
   bool is_async_;

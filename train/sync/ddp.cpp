@@ -56,8 +56,4 @@ bool DdpSync::state_per_rank() const {
   return ddp_.comm_hook() != nullptr && !ddp_.comm_hook()->state().empty();
 }
 
-std::unique_ptr<GradientSync> ddp_sync(dist::DistributedDataParallel& ddp) {
-  return std::make_unique<DdpSync>(ddp);
-}
-
 }  // namespace rondo::train

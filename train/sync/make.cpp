@@ -33,6 +33,11 @@ void check_sync_options(const FitOptions& options, const nn::Module& model) {
           "an epoch the ranks are at different steps");
 }
 
+std::unique_ptr<GradientSync> make_sync(dist::DistributedDataParallel* ddp, int rank) {
+  if (ddp == nullptr) return no_sync(rank);
+  return std::make_unique<DdpSync>(*ddp);
+}
+
 std::unique_ptr<GradientSync> make_sync(nn::Module& model, optim::Optimizer& optimizer,
                                         const std::shared_ptr<dist::Communicator>& comm,
                                         const FitOptions& options) {

@@ -4,7 +4,6 @@
 #include <deque>
 #include <utility>
 
-#include "optim/clip.h"
 #include "tensor/async_copy.h"
 #include "tensor/cuda_graph.h"
 #include "tensor/error.h"
@@ -17,9 +16,9 @@ namespace {
 /// The most losses on their way to the host.
 constexpr std::size_t most_on_the_way = 16;
 
-class NoSync final : public GradientSync {
+class LocalSync final : public GradientSync {
  public:
-  explicit NoSync(int rank) : rank_(rank) {}
+  explicit LocalSync(int rank) : rank_(rank) {}
 
   Tensor backward(const Step& step) override {
     const double samples = samples_of(step.batches);
@@ -44,7 +43,6 @@ class NoSync final : public GradientSync {
     check_losses({}, wait);
     return std::exchange(losses_, {});
   }
-  bool averages_losses() const override { return false; }
 
   void replayed(const Tensor& loss, const std::function<std::string()>& where) override {
     arriving_.emplace_back(loss);
@@ -70,22 +68,6 @@ class NoSync final : public GradientSync {
 
 }  // namespace
 
-std::unique_ptr<GradientSync> no_sync(int rank) { return std::make_unique<NoSync>(rank); }
-
-Tensor GradientSync::clip_grad_norm(const Tensors& parameters, double max_norm) {
-  if (std::isfinite(max_norm)) return optim::clip_grad_norm_(parameters, max_norm);
-  Tensors gradients;
-  for (const Tensor& parameter : parameters)
-    if (const Tensor gradient = parameter.grad(); gradient.defined()) gradients.push_back(gradient);
-  return optim::get_total_norm(gradients);
-}
-
-void GradientSync::replayed(const Tensor&, const std::function<std::string()>&) {
-  throw Error("this GradientSync cannot be captured in a graph: it does not override replayed");
-}
-
-void GradientSync::join(const std::function<void()>&) {
-  throw Error("join needs gradients that DDP averages");
-}
+std::unique_ptr<GradientSync> no_sync(int rank) { return std::make_unique<LocalSync>(rank); }
 
 }  // namespace rondo::train

@@ -41,7 +41,7 @@ struct Step {
 /// Runs one operation after another.
 class Sequence final : public Operation {
  public:
-  Sequence(std::vector<std::unique_ptr<Subset>> subsets, std::vector<Step> steps)
+  Sequence(std::vector<std::unique_ptr<SubsetTransport>> subsets, std::vector<Step> steps)
       : subsets_(std::move(subsets)), steps_(std::move(steps)) {}
 
   Poll poll() override {
@@ -59,7 +59,7 @@ class Sequence final : public Operation {
   }
 
  private:
-  std::vector<std::unique_ptr<Subset>> subsets_;  // what the steps run on
+  std::vector<std::unique_ptr<SubsetTransport>> subsets_;  // what the steps run on
   std::vector<Step> steps_;
   std::size_t at_ = 0;
   std::unique_ptr<Operation> current_;
@@ -99,10 +99,10 @@ std::unique_ptr<Operation> hierarchical_all_reduce(Transport& transport, ChunkBu
   // The ranks at the same place on the other nodes; uneven nodes use only their first rank.
   std::vector<int> counterparts;
   for (const std::vector<int>& ranks : nodes) counterparts.push_back(ranks[is_even ? place : 0]);
-  std::vector<std::unique_ptr<Subset>> subsets;
-  subsets.push_back(std::make_unique<Subset>(transport, mine));
-  subsets.push_back(std::make_unique<Subset>(transport, counterparts));
-  Subset &inside = *subsets[0], &between = *subsets[1];
+  std::vector<std::unique_ptr<SubsetTransport>> subsets;
+  subsets.push_back(std::make_unique<SubsetTransport>(transport, mine));
+  subsets.push_back(std::make_unique<SubsetTransport>(transport, counterparts));
+  SubsetTransport &inside = *subsets[0], &between = *subsets[1];
   std::vector<int> everybody(static_cast<std::size_t>(n));
   std::iota(everybody.begin(), everybody.end(), 0);
 

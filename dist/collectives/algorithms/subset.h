@@ -1,5 +1,5 @@
 #pragma once
-// Subset: some ranks of a transport as a separate transport, numbered in the order given.
+// SubsetTransport: some ranks of a transport as a separate transport, numbered in the order given.
 
 #include <algorithm>
 #include <vector>
@@ -16,10 +16,10 @@ inline std::string text_of(const std::vector<int>& ranks) {
   return text.empty() ? "{}" : text + "}";
 }
 
-class Subset : public Transport {
+class SubsetTransport : public Transport {
  public:
   /// Tag t of the subset is tag first_tag + t of `world`, which must outlive the subset.
-  Subset(Transport& world, std::vector<int> ranks, int first_tag = 0)
+  SubsetTransport(Transport& world, std::vector<int> ranks, int first_tag = 0)
       : world_(world),
         ranks_(std::move(ranks)),
         first_tag_(first_tag),

@@ -15,6 +15,14 @@ namespace {
 
 using Kind = Collective::Kind;
 
+/// Whether out, or x, is this rank's part of the other one. NCCL allows no other overlap.
+bool is_in_place(const Collective& c, int rank) {
+  const bool gathers = c.kind == Kind::all_gather;
+  const Tensor &whole = gathers ? c.out : c.x, &part = gathers ? c.x : c.out;
+  const auto* own = static_cast<const char*>(whole.data_ptr()) + rank * part.nbytes();
+  return part.data_ptr() == own;
+}
+
 /// To NCCL booleans are bytes of 0 and 1. Their sum is the maximum and their product the minimum.
 ncclRedOp_t reduction(ReduceOp op, DType dtype) {
   switch (op) {
@@ -225,6 +233,7 @@ Work NcclCollectives::start(Collective&& c, bool /*waits*/) {
   if (c.is_message()) return messages_->post(c);
   if (c.kind == Kind::reduce || c.kind == Kind::reduce_scatter)
     require_op(c.title(), c.op, c.x.dtype());
+  if (c.out.defined() && overlap(c.out, c.x) && !is_in_place(c, rank_)) c.x = copy_of(c.x);
   return put(c);
 }
 

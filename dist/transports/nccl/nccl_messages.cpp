@@ -265,7 +265,7 @@ Work NcclMessages::post(const Collective& c) {
   letter->ready.record(cuda::current_stream(device_.index));
   auto meeting = std::make_shared<WorkState>();
   meeting->label = what;
-  meeting->beside = true;
+  meeting->is_message = true;
   meeting->begin = [transport, letter,
                     &watchdog = watchdog_](ChunkBuffer&) -> std::unique_ptr<Operation> {
     return std::make_unique<NcclMessage>(*transport, letter, watchdog);

@@ -51,9 +51,9 @@ using rondo::Tensor;
 namespace {
 
 /// The program after dist::init.
-class Program {
+class ClassifierProgram {
  public:
-  Program(const Flags& flags, std::shared_ptr<rd::dist::Communicator> comm)
+  ClassifierProgram(const Flags& flags, std::shared_ptr<rd::dist::Communicator> comm)
       : flags_(flags),
         comm_(std::move(comm)),
         out_(comm_->rank() != 0  ? nullptr
@@ -415,7 +415,7 @@ int run_classifier(int argc, char** argv, const std::string& description, Flags 
                           .timeout = std::chrono::nanoseconds(
                               static_cast<std::int64_t>(parsed.flags.timeout * 1e9))}});
     if (parsed.error) throw rd::Error(*parsed.error);
-    return Program(parsed.flags, comm)();
+    return ClassifierProgram(parsed.flags, comm)();
   });
 }
 

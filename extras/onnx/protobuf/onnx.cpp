@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t ir_version = 8, opset = 17;  // 2022, first with LayerNormalization
 constexpr std::int64_t most_bytes = std::numeric_limits<std::int32_t>::max();
 
-onnx::ModelProto model_of(const onnx::Program& program, const nn::StateDict& state,
+onnx::ModelProto model_of(const onnx::OnnxProgram& program, const nn::StateDict& state,
                           const std::string& file, const OnnxOptions& options) {
   onnx::ModelProto proto;
   proto.set_ir_version(ir_version);
@@ -44,7 +44,7 @@ onnx::ModelProto model_of(const onnx::Program& program, const nn::StateDict& sta
 
 void export_onnx(const nn::ModelCall& call, const std::string& path, const OnnxOptions& options) {
   AtomicFile file(path);  // fails before the work if the file cannot be written
-  const onnx::Program program = onnx::make_program(call, options);
+  const onnx::OnnxProgram program = onnx::make_program(call, options);
   const onnx::ModelProto proto = model_of(program, call.model.state_dict(), path, options);
   require<IoError>(
       static_cast<std::int64_t>(proto.ByteSizeLong()) <= most_bytes, path,

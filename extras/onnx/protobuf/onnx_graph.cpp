@@ -56,7 +56,7 @@ TensorProto::DataType data_type_of(DType dtype, const std::string& what) {
   }
 }
 
-OnnxGraph::OnnxGraph(GraphProto& graph, const Program& program, const nn::StateDict& known,
+OnnxGraph::OnnxGraph(GraphProto& graph, const OnnxProgram& program, const nn::StateDict& known,
                      std::string file, std::int64_t limit)
     : graph_(graph), file_(std::move(file)), room_(limit) {
   for (const Input& input : program.inputs) unique(input.name);

@@ -30,8 +30,8 @@ class OnnxGraph {
  public:
   /// Tensors in `known` keep their names. `limit`: the maximum number of bytes of initialisers;
   /// beyond it IoError, which begins with `file`.
-  OnnxGraph(GraphProto& graph, const Program& program, const nn::StateDict& known, std::string file,
-            std::int64_t limit);
+  OnnxGraph(GraphProto& graph, const OnnxProgram& program, const nn::StateDict& known,
+            std::string file, std::int64_t limit);
 
   /// `name`, or name_1, name_2 … if it is already used.
   std::string unique(const std::string& name);

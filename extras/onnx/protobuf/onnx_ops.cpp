@@ -58,9 +58,9 @@ const Rules& rules() {
 
 }  // namespace
 
-void write_program(const Program& program, OnnxGraph& graph) {
+void write_program(const OnnxProgram& program, OnnxGraph& graph) {
   std::vector<Names> values;
-  for (const Step& step : program.steps) {
+  for (const OnnxStep& step : program.steps) {
     if (step.op == "input") {
       values.push_back({step.name});
     } else if (step.op == "parameter") {

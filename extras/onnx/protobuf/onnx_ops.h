@@ -15,7 +15,7 @@ namespace rondo::io::onnx {
 /// What a rule gets: one step of the program and its arguments, and functions to write nodes.
 class OpWriter {
  public:
-  OpWriter(const Step& step, const std::vector<Names>& values, OnnxGraph& graph)
+  OpWriter(const OnnxStep& step, const std::vector<Names>& values, OnnxGraph& graph)
       : step_(step), values_(values), graph_(graph) {}
 
   const std::string& op() const { return step_.op; }
@@ -75,7 +75,7 @@ class OpWriter {
  private:
   std::string value_of(const Operand& operand, DType dtype, const std::string& name);
 
-  const Step& step_;
+  const OnnxStep& step_;
   const std::vector<Names>& values_;  // of the previous steps
   OnnxGraph& graph_;
 };
@@ -89,6 +89,6 @@ void add_layer_rules(Rules& rules);
 void add_shape_rules(Rules& rules);
 
 /// Writes the whole program. Throws Error for an op without a rule.
-void write_program(const Program& program, OnnxGraph& graph);
+void write_program(const OnnxProgram& program, OnnxGraph& graph);
 
 }  // namespace rondo::io::onnx

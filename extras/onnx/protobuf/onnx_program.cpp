@@ -122,7 +122,7 @@ class Joiner {
   Joiner(const Inputs& inputs, const nn::Trace& first, const nn::Trace& second)
       : inputs_(inputs), first_(first), second_(second) {}
 
-  Program operator()() {
+  OnnxProgram operator()() {
     require(first_.nodes.size() == second_.nodes.size(), "export_onnx: forward records ",
             first_.nodes.size(), " ops for one input and ", second_.nodes.size(),
             " for another; a file can hold only one graph");
@@ -147,18 +147,18 @@ class Joiner {
   }
 
  private:
-  Step join(const nn::GraphNode& a, const nn::GraphNode& b) {
+  OnnxStep join(const nn::GraphNode& a, const nn::GraphNode& b) {
     place_ =
         a.op == "parameter" ? concat("export_onnx: parameter ", a.name) : place_of(a.op, a.scope);
-    Step step{.name = a.name,
-              .op = a.op,
-              .scope = a.scope,
-              .shapes = {},
-              .dtypes = a.dtypes,
-              .attributes = {},
-              .tensors = {},
-              .arguments = {},
-              .value = a.value};
+    OnnxStep step{.name = a.name,
+                  .op = a.op,
+                  .scope = a.scope,
+                  .shapes = {},
+                  .dtypes = a.dtypes,
+                  .attributes = {},
+                  .tensors = {},
+                  .arguments = {},
+                  .value = a.value};
     const bool same = a.op == b.op && a.dtypes == b.dtypes && a.shapes.size() == b.shapes.size() &&
                       a.arguments.size() == b.arguments.size() &&
                       a.attributes.size() == b.attributes.size();
@@ -176,7 +176,7 @@ class Joiner {
     return step;
   }
 
-  void attribute(Step& step, const std::string& name, const Attribute& value,
+  void attribute(OnnxStep& step, const std::string& name, const Attribute& value,
                  const nn::GraphNode& other) {
     const auto found = other.attributes.find(name);
     require(found != other.attributes.end() && found->second.index() == value.index(), place_,
@@ -204,7 +204,7 @@ class Joiner {
     require(a.node == b.node && a.output == b.output, place_,
             " takes a different argument for another input; a file can hold only one graph");
     if (a.node < 0) return constant(a.constant, b.constant);
-    const Step& from = program_.steps[static_cast<std::size_t>(a.node)];
+    const OnnxStep& from = program_.steps[static_cast<std::size_t>(a.node)];
     const auto output = static_cast<std::size_t>(a.output);
     return {.kind = Operand::Kind::step,
             .step = static_cast<std::size_t>(a.node),
@@ -258,7 +258,7 @@ class Joiner {
 
   const Inputs& inputs_;
   const nn::Trace &first_, &second_;
-  Program program_;
+  OnnxProgram program_;
   std::string place_ = "export_onnx: the input";
 };
 
@@ -268,7 +268,7 @@ std::string place_of(const std::string& op, const std::string& scope) {
   return concat("export_onnx: '", op, "' in ", scope.empty() ? "the model" : scope);
 }
 
-Program make_program(const nn::ModelCall& given, const OnnxOptions& options) {
+OnnxProgram make_program(const nn::ModelCall& given, const OnnxOptions& options) {
   const NoGradGuard no_grad;  // traces record nevertheless
   nn::ModelCall call = given;
   require_count(options.input_names, call.inputs.size(), "input_names");

@@ -34,7 +34,7 @@ struct Operand {
   DType dtype = f32;
 };
 
-struct Step {
+struct OnnxStep {
   std::string name, op, scope;
   std::vector<Sizes> shapes;  // of the outputs
   std::vector<DType> dtypes;
@@ -50,8 +50,8 @@ struct Input {
   DType dtype;
 };
 
-struct Program {
-  std::vector<Step> steps;
+struct OnnxProgram {
+  std::vector<OnnxStep> steps;
   std::vector<Input> inputs;
   std::vector<std::pair<std::string, Operand>> outputs;
 };
@@ -59,7 +59,7 @@ struct Program {
 /// Traces the model twice. Throws Error if the two traces have different ops, if an apparent
 /// constant depends on the input, if a size is not a multiple of the batch, or if an output is not
 /// floating-point.
-Program make_program(const nn::ModelCall& call, const OnnxOptions& options);
+OnnxProgram make_program(const nn::ModelCall& call, const OnnxOptions& options);
 
 /// "export_onnx: 'conv2d' in layer1.0.conv1".
 std::string place_of(const std::string& op, const std::string& scope);

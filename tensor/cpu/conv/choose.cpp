@@ -41,7 +41,10 @@ std::vector<const ConvAlgorithm*> named(std::string_view names, const char* what
       if (name == all[i]->name) found = is_named[i] = true;
       known += concat(i > 0 ? ", " : "", all[i]->name);
     }
-    require(found, what, ": unknown convolution algorithm \"", name, "\"; use any of ", known);
+    // Not require: the error would begin with the op that happened to run first.
+    if (!found)
+      throw Error(
+          concat(what, ": unknown convolution algorithm \"", name, "\"; use any of ", known));
     if (end == names.size()) break;
     names.remove_prefix(end + 1);
   }
@@ -55,9 +58,10 @@ std::vector<const ConvAlgorithm*> named(std::string_view names, const char* what
 std::vector<const ConvAlgorithm*>& in_use() {
   static auto* list = [] {
     for (const char* old : {"RONDO_WINOGRAD", "RONDO_IMPLICIT_GEMM"})
-      require(std::getenv(old) == nullptr, old,
-              " is no longer read; use RONDO_CONV, for instance "
-              "RONDO_CONV=onednn for direct sums");
+      if (std::getenv(old) != nullptr)
+        throw Error(concat(old,
+                           " is no longer read; use RONDO_CONV, for instance "
+                           "RONDO_CONV=onednn for direct sums"));
     const char* wish = std::getenv("RONDO_CONV");
     return new std::vector<const ConvAlgorithm*>(named(wish != nullptr ? wish : "", "RONDO_CONV"));
   }();

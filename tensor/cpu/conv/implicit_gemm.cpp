@@ -40,8 +40,8 @@ struct Grid {
   Index rows, columns, top, left, down, right;
 
   Index per_image() const { return rows * columns; }
-  /// Stores the addresses in x of `count` grid pixels, numbered through all images, starting at
-  /// `first`.
+  /// Stores the addresses in x of `count` grid pixels, beginning with number `first`. The numbers
+  /// continue from image to image.
   template <class Pointer>
   void find(const Pixels& x, Index first, Index count, Pointer* into) const {
     Index image = first / per_image(), i = first / columns % rows, j = first % columns;
@@ -73,10 +73,10 @@ std::vector<Tap> taps_of(const Pixels& y, Index r, Index s, const Conv2dParams& 
   return taps;
 }
 
-/// Pixels per block to pack and multiply. One vector of their channels and a panel of the other
-/// factor stay in the first-level cache, some hundred channels in the second-level cache. One
-/// unused pixel follows, so that a block's vectors of channels do not compete for the same cache
-/// sets.
+/// The pixels of a block, which is packed and multiplied. One vector of their channels and a panel
+/// of the other factor fit into the first-level cache; some hundred channels fit into the second.
+/// One unused pixel follows, so that a block's vectors of channels do not compete for the same
+/// cache sets.
 constexpr Index block_pixels = 96;
 Index group() { return (block_pixels + 1) * kernels().packed.lanes; }
 Index packed_floats(Index channels) { return channels / kernels().packed.lanes * group(); }
@@ -95,8 +95,7 @@ void convolve(const Pixels& x, const std::vector<Tap>& taps, const float* panels
   parallel_shares(pixels, threads, [&](int share, Index begin, Index end) {
     float* const left = scratch.data() + share * floats;
     float* const sums = left + x_floats;
-    // Zero the sums of pixels that read nothing because they have no tap, and the rows beyond the
-    // last one, which are multiplied as well.
+    // The sums of pixels without a tap must be 0. Rows beyond the last one are multiplied as well.
     std::fill(left, left + floats, 0.f);
     std::array<const float*, block_pixels> from{};
     std::array<float*, block_pixels> to{};

@@ -1,6 +1,6 @@
 #pragma once
-// Convolutions that oneDNN computes wrongly as they are: with explicit padding, or of explicit
-// pixels.
+// Rewrites convolutions that oneDNN computes wrongly: pads the input explicitly, or keeps only the
+// pixels that the filter reads.
 
 #include "tensor/backend.h"
 

@@ -67,7 +67,9 @@ const Kernels& choose() {
     if (wish != nullptr && name == wish) is_allowed = false;
     names += concat(names.empty() ? "" : ", ", name);
   }
-  require(wish == nullptr || !is_allowed, "RONDO_ISA=", wish, " is not one of ", names);
+  // Not require: the error would begin with the op that happened to run first.
+  if (wish != nullptr && is_allowed)
+    throw Error(concat("RONDO_ISA=", wish, " is not one of ", names));
   static Kernels found = *chosen;
 #if defined(RONDO_HAS_AVX512)
   if (!__builtin_cpu_supports("avx512bf16")) found.attention_bf16 = {};

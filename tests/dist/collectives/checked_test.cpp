@@ -72,8 +72,8 @@ TEST(Checked, RanksThatDoNotMeanTheSameAreTold) {
 // Rank 2 uses another op. Its left neighbour calls late, its right neighbour sends its data before
 // it gets the error, and rank 0's neighbours agree with rank 0. Still no rank may get a result.
 TEST(Checked, NobodyGetsAResultOfAMismatch) {
-  for (AllReduce way : {AllReduce::recursive_doubling, AllReduce::direct, AllReduce::tree,
-                        AllReduce::halving_doubling, AllReduce::pairwise, AllReduce::ring}) {
+  for (AllReduce algorithm : {AllReduce::recursive_doubling, AllReduce::direct, AllReduce::tree,
+                              AllReduce::halving_doubling, AllReduce::pairwise, AllReduce::ring}) {
     std::atomic<int> results = 0;
     on_ranks(4,
              [&](auto comm) {
@@ -81,13 +81,13 @@ TEST(Checked, NobodyGetsAResultOfAMismatch) {
                std::this_thread::sleep_for(std::chrono::milliseconds(late[comm->rank()]));
                const ReduceOp op = comm->rank() == 2 ? ReduceOp::max : ReduceOp::sum;
                try {
-                 comm->all_reduce_async(ones({10}), op, way).wait();
+                 comm->all_reduce_async(ones({10}), op, algorithm).wait();
                  ++results;
                } catch (const CommError&) {
                }
              },
              {.timeout = std::chrono::milliseconds(400)});
-    EXPECT_EQ(results, 0) << name_of(way);
+    EXPECT_EQ(results, 0) << name_of(algorithm);
   }
 }
 

@@ -38,10 +38,10 @@ TEST_P(CommunicatorTest, AllReduceAutomatic) {
 }
 TEST_P(CommunicatorTest, AllReduceByEveryAlgorithm) {
   on_ranks([](auto comm) {
-    for (AllReduce way :
+    for (AllReduce algorithm :
          {AllReduce::direct, AllReduce::tree, AllReduce::recursive_doubling,
           AllReduce::halving_doubling, AllReduce::pairwise, AllReduce::hierarchical})
-      test::check_all_reduce(*comm, way);
+      test::check_all_reduce(*comm, algorithm);
   });
 }
 TEST_P(CommunicatorTest, EveryCollectiveOpAndDtype) {
@@ -434,8 +434,9 @@ TEST(Communicator, MpiAllReduceNeedsMpi) {
   });
   EXPECT_THAT(message, HasSubstr("the backend is thread"));
   EXPECT_THROW(parse_all_reduce("gloo"), CommError);
-  for (int way = 0; way <= static_cast<int>(AllReduce::mpi_blocking); ++way)
-    EXPECT_EQ(static_cast<int>(parse_all_reduce(name_of(static_cast<AllReduce>(way)))), way);
+  for (int algorithm = 0; algorithm <= static_cast<int>(AllReduce::mpi_blocking); ++algorithm)
+    EXPECT_EQ(static_cast<int>(parse_all_reduce(name_of(static_cast<AllReduce>(algorithm)))),
+              algorithm);
   EXPECT_EQ(parse_all_reduce("mpi"), AllReduce::mpi);
 }
 

@@ -46,17 +46,17 @@ TEST_F(TunerTest, MeasuresASizeClassOnceAndKeepsWhatItFound) {
     Tuner tuner(*comm, file_);
     EXPECT_EQ(tuner.fastest(5000), std::nullopt);
     tuner.learn(5000);
-    const AllReduce way = tuner.fastest(5000).value();
-    found[static_cast<std::size_t>(comm->rank())] = way;
-    EXPECT_EQ(tuner.fastest(4096), way);
-    EXPECT_EQ(tuner.fastest(8191), way);
+    const AllReduce algorithm = tuner.fastest(5000).value();
+    found[static_cast<std::size_t>(comm->rank())] = algorithm;
+    EXPECT_EQ(tuner.fastest(4096), algorithm);
+    EXPECT_EQ(tuner.fastest(8191), algorithm);
   });
   EXPECT_EQ(found[1], found[0]);
   EXPECT_EQ(found[2], found[0]);
   // All algorithms that were measured, sorted by time.
   EXPECT_THAT(text(), StartsWith(std::string("thread 3 4096 ") + name_of(found[0]) + " "));
-  for (const char* way : {"doubling", "halving", "pairwise", "direct", "tree", "ring"})
-    EXPECT_THAT(text(), HasSubstr(std::string(" ") + way));
+  for (const char* algorithm : {"doubling", "halving", "pairwise", "direct", "tree", "ring"})
+    EXPECT_THAT(text(), HasSubstr(std::string(" ") + algorithm));
 }
 
 TEST_F(TunerTest, KnowsTheFastestOfThoseThatAreGood) {
@@ -65,7 +65,7 @@ TEST_F(TunerTest, KnowsTheFastestOfThoseThatAreGood) {
     const Tuner tuner(*comm, file_);
     EXPECT_EQ(tuner.fastest(4096), AllReduce::ring);
     const auto is = [](AllReduce a, AllReduce b) {
-      return [=](AllReduce way) { return way == a || way == b; };
+      return [=](AllReduce algorithm) { return algorithm == a || algorithm == b; };
     };
     EXPECT_EQ(tuner.fastest(4096, is(AllReduce::tree, AllReduce::pairwise)), AllReduce::pairwise);
     EXPECT_EQ(tuner.fastest(4096, is(AllReduce::direct, AllReduce::mpi)), std::nullopt);

@@ -11,6 +11,8 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "dist/data_parallel/comm_hook.h"
+#include "nn/batch_norm.h"
+#include "nn/containers.h"
 #include "support/ddp_checks.h"
 #include "support/errors.h"
 #include "support/ranks.h"
@@ -69,6 +71,26 @@ TEST_P(DdpTest, WithoutOverlap) {
 }
 TEST_P(DdpTest, NoSync) {
   on_ranks(GetParam(), [](auto comm) { test::check_no_sync(comm); });
+}
+/// Running statistics follow each rank's own batches until rank 0's are sent.
+TEST_P(DdpTest, BroadcastBuffersSendsThoseOfRank0) {
+  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    nn::Sequential model(nn::BatchNorm1d(20), nn::Linear(20, 5));
+    DistributedDataParallel ddp(model, comm);
+    test::one_loss([&](auto& x) { return ddp(x); }, comm->rank()).backward();
+    const auto of_rank_0 = [&](const Tensor& x) {
+      const Tensor y = x.detach().clone();
+      comm->broadcast(y);
+      return y;
+    };
+    Tensors right;
+    for (const auto& buffer : model.named_buffers()) right.push_back(of_rank_0(buffer.tensor));
+    const Tensor mean = model.named_buffers()[0].tensor;
+    EXPECT_EQ(test::identical(mean, right[0]), comm->rank() == 0);
+    ddp.broadcast_buffers();
+    for (std::size_t i = 0; i < right.size(); ++i)
+      EXPECT_TRUE(test::identical(model.named_buffers()[i].tensor, right[i])) << i;
+  });
 }
 TEST_P(DdpTest, Aliasing) {
   on_ranks(GetParam(), [](auto comm) { test::check_aliasing(comm); });

@@ -11,6 +11,7 @@
 #include "nn/batch_norm.h"
 #include "support/ddp_checks.h"
 #include "support/ranks.h"
+#include "support/sync_batch_norm_checks.h"
 
 namespace rondo::dist {
 namespace {
@@ -118,6 +119,10 @@ TEST_P(SyncBatchNormTest, TheSumHasAGradient) {
     EXPECT_EQ(y.item<double>(), total);
     EXPECT_EQ(x.grad().item<double>(), 2 * n * total);
   });
+}
+
+TEST_P(SyncBatchNormTest, Extremes) {
+  test::on_ranks(GetParam(), [](auto comm) { test::check_sync_batch_norm_extremes(comm); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, SyncBatchNormTest, ::testing::Values(1, 2, 3, 4));

@@ -2,11 +2,9 @@
 // (support/simulated_gpu.h). The op table covers the differentiable ones; this file covers the
 // others.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <optional>
 
 #include "autograd/ops/activation.h"
@@ -27,15 +25,10 @@
 #include "support/simulated_gpu.h"
 #include "support/support.h"
 #include "tensor/cuda.h"
-#include "tensor/cuda/divisor.h"
-#include "tensor/cuda/runtime.h"
-#include "tensor/cuda/shared_library.h"
 #include "tensor/cuda/stream.h"
 
 namespace rondo::test {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr DType all_dtypes[] = {f64, f32, bf16, f16, i64, i32, u8, i8, boolean};
 
@@ -392,64 +385,11 @@ TEST(CudaMemory, AConvolutionWhoseWorkspaceDoesNotFitTakesAnotherEngine) {
   set_workspace_of_first_engine(100);
 }
 
-TEST(SharedLibrary, WhatIsMissingIsNamed) {
-  EXPECT_ERROR(
-      cuda::SharedLibrary("cuNothing", {"libcunothing.so.7", "libcunothing.so.6"}), CudaError,
-      "cuNothing is required, but libcunothing.so.7 or libcunothing.so.6 was not found where "
-      "the system");
-  const cuda::SharedLibrary c("C", {"libc.so.6"});
-  decltype(std::strlen)* function = nullptr;
-  c.load("strlen", function);
-  EXPECT_EQ(function("four"), 4u);
-  EXPECT_ERROR(c.load("no_such_function", function), CudaError,
-               "libc.so.6 has no no_such_function: this C is too old");
-}
-
 TEST_F(CudaKernels, DevicesDoNotMix) {
   Tensor here = ones({3}), there = ones({3}, {.device = gpu});
   EXPECT_ERROR(here + there, DeviceError, "add: tensors are on different devices, cpu and cuda:0");
   EXPECT_ERROR(index_select(there, 0, tensor<std::int64_t>({0})), DeviceError,
                "index_select: tensors are on different devices, cuda:0 and cpu");
-}
-
-TEST(Divisor, DividesAsTheProcessorDoes) {
-  constexpr std::int64_t limit = std::int64_t{1} << 31;
-  for (std::int64_t d :
-       {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{7}, std::int64_t{64},
-        std::int64_t{641}, std::int64_t{65537}, limit - 1, limit, 3 * limit}) {
-    const cuda::Divisor divisor(d);
-    for (std::int64_t n : {std::int64_t{0}, std::int64_t{1}, d - 1, d, d + 1, 5 * d - 1, limit - 1,
-                           limit, 7 * limit + 3})
-      EXPECT_EQ(divisor.divide(n), n / d) << n << " / " << d;
-  }
-  std::uint32_t state = 1;
-  for (int i = 0; i < 100000; ++i) {
-    auto next = [&] {
-      return static_cast<std::int64_t>((state = state * 1664525 + 1013904223) >> 1);
-    };
-    const std::int64_t n = next(), d = std::max<std::int64_t>(next() >> (state >> 27), 1);
-    ASSERT_EQ(cuda::Divisor(d).divide(n), n / d) << n << " / " << d;
-  }
-}
-
-TEST(CudaRuntime, WhyThereIsNoDevice) {
-  using cuda::why_unavailable;
-  EXPECT_EQ(why_unavailable(cudaSuccess, 1, 13000, 13000), "");
-  EXPECT_EQ(why_unavailable(cudaErrorInsufficientDriver, 0, 0, 13000),
-            "there is no NVIDIA driver on this machine");
-  EXPECT_EQ(
-      why_unavailable(cudaErrorInsufficientDriver, 0, 12020, 13000),
-      "the NVIDIA driver is too old: it supports CUDA 12.2, but this rondo was built for 13.0");
-  EXPECT_THAT(why_unavailable(cudaErrorNoDevice, 0, 13000, 13000), HasSubstr("no CUDA device"));
-  EXPECT_THAT(why_unavailable(cudaSuccess, 0, 13000, 13000), HasSubstr("no CUDA device"));
-  if (cuda::device_count() == 0) {
-    EXPECT_ERROR(cuda::require_device(0), DeviceError, "device cuda:0 is not available: ");
-    EXPECT_NE(why_unavailable(), "");
-  } else {
-    EXPECT_ERROR(cuda::require_device(99), DeviceError, "device cuda:99 does not exist: there ");
-  }
-  EXPECT_ERROR(cuda::check(cudaErrorInvalidValue), CudaError,
-               "invalid argument (cudaErrorInvalidValue) at ");
 }
 
 }  // namespace

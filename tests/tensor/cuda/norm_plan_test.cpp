@@ -40,8 +40,9 @@ std::vector<NormProblem> all_problems(DType dtype) {
                        .relu = relu,
                        .running = running});
     }
-    for (ReluMask mask : {ReluMask::none, ReluMask::from_y, ReluMask::from_x}) {
-      if (residual && mask == ReluMask::none) continue;
+    for (ReluMaskSource mask :
+         {ReluMaskSource::none, ReluMaskSource::from_y, ReluMaskSource::from_x}) {
+      if (residual && mask == ReluMaskSource::none) continue;
       all.push_back({.dtype = dtype,
                      .x = {8, 64, 16, 16},
                      .backward = true,
@@ -309,9 +310,9 @@ TEST_P(EveryPlan, ComputesBackwardWhatTheKernelsDo) {
     if (!p.backward) continue;
     NormBackward want{.dy = image(),
                       .x = image(),
-                      .y = p.mask == ReluMask::from_y ? image() : Tensor(),
+                      .y = p.mask == ReluMaskSource::from_y ? image() : Tensor(),
                       .gamma = channels(),
-                      .beta = p.mask == ReluMask::from_x ? channels() : Tensor(),
+                      .beta = p.mask == ReluMaskSource::from_x ? channels() : Tensor(),
                       .mean = channels(),
                       .invstd = channels(),
                       .dx = image(),
@@ -324,7 +325,7 @@ TEST_P(EveryPlan, ComputesBackwardWhatTheKernelsDo) {
       for (Tensor* t : {&got.dx, &got.dgamma, &got.dbeta, &got.dresidual})
         if (t->defined()) *t = Tensor::empty_like(*t);
       execute(plan, got);
-      backend(gpu_).batch_norm_backward(want.dy, want.x, want.y, p.mask != ReluMask::none,
+      backend(gpu_).batch_norm_backward(want.dy, want.x, want.y, p.mask != ReluMaskSource::none,
                                         want.gamma, want.beta, want.mean, want.invstd, want.dx,
                                         want.dgamma, want.dbeta, want.dresidual);
       expect_near(got.dx, want.dx, "dx");

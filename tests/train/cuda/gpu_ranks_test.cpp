@@ -95,19 +95,19 @@ TEST(GpuMemory, IsHeldForTheStreamsThatUseIt) {
   const Device gpu = Device::cuda(2);
   Tensor x = full({1000}, 3.0, {.device = gpu});
   const Tensor y = zeros({1000}, {.device = gpu});
-  const cuda::Stream beside = cuda::Stream::create(2);
+  const cuda::Stream other = cuda::Stream::create(2);
   const cuda::Event ready(2), done(2);
   ready.record(cuda::current_stream(2));
-  ready.block(beside);
+  ready.block(other);
   {
-    const cuda::StreamGuard guard(beside);
+    const cuda::StreamGuard guard(other);
     backend(gpu).copy(x, y);  // as late as possible
   }
-  cuda::record_stream(x, beside);
+  cuda::record_stream(x, other);
   x = {};
   std::vector<Tensor> others;
   for (int i = 0; i < 20; ++i) others.push_back(zeros({1000}, {.device = gpu}));
-  done.record(beside);
+  done.record(other);
   done.block(cuda::current_stream(2));
   EXPECT_EQ(y.to(Device::cpu()).sum().item(), 3000);
 }

@@ -18,6 +18,7 @@
 #include "support/host_nccl.h"
 #include "support/ranks.h"
 #include "support/simulated_gpu.h"
+#include "support/sync_batch_norm_checks.h"
 #include "tensor/creation.h"
 #include "tensor/cuda/stream.h"
 
@@ -113,6 +114,12 @@ TEST_P(GpuCollectives, DdpKeepsItsPromises) {
     test::check_no_sync(comm, device);
     test::check_aliasing(comm, device);
     test::check_losses(comm, device);
+  });
+}
+
+TEST_P(GpuCollectives, SyncBatchNormOfExtremes) {
+  on_gpus(GetParam(), [](auto comm, Device device) {
+    if (comm->world_size() > 1) test::check_sync_batch_norm_extremes(comm, device);
   });
 }
 

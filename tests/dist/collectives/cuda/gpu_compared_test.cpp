@@ -69,7 +69,7 @@ class GpuCompared : public ::testing::TestWithParam<AllReduce> {
   test::SimulatedGpus gpus_;
 };
 INSTANTIATE_TEST_SUITE_P(Ways, GpuCompared, ::testing::Values(AllReduce::nccl, AllReduce::mpi),
-                         [](auto way) { return std::string(name_of(way.param)); });
+                         [](auto info) { return std::string(name_of(info.param)); });
 
 TEST_P(GpuCompared, TwoRootsOfAGather) {
   const auto said = sentences(2, [](Communicator& comm, Device device) {

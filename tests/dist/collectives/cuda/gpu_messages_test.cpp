@@ -57,7 +57,7 @@ class GpuMessages : public ::testing::TestWithParam<AllReduce> {
   test::SimulatedGpus gpus_;
 };
 INSTANTIATE_TEST_SUITE_P(Ways, GpuMessages, ::testing::Values(AllReduce::nccl, AllReduce::mpi),
-                         [](auto way) { return std::string(name_of(way.param)); });
+                         [](auto info) { return std::string(name_of(info.param)); });
 
 // In one stream, each rank's send would wait for its receive, and all ranks would hang.
 TEST_P(GpuMessages, ARingInWhichAllReceiveFirst) {
