@@ -84,8 +84,8 @@ Tensor fused(Center center, const Tensor& x, std::int64_t n, const Tensor& gamma
                  x.shape());
 }
 
-/// Over the last `count` dimensions of x. 16-bit floats are converted to f32 if there is no kernel
-/// for them, or if a parameter has more bits.
+/// Normalises the last `count` dimensions of x. 16-bit floats are converted to f32 if there is no
+/// kernel for them, or if a parameter has more bits.
 Tensor normalized(Center center, const Tensor& x, std::int64_t count, const Tensor& gamma,
                   const Tensor& beta, double eps) {
   const auto as_x = [&](const Tensor& v) { return !v.defined() || v.dtype() == x.dtype(); };
