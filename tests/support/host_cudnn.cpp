@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <map>
+#include <mutex>
 #include <vector>
 
 #include "support/host_cudart.h"
@@ -177,6 +178,11 @@ Problem problem_of(const Node& op) {
   }
 }
 
+/// Guards both kinds of plans, which the ranks of a test make and use on threads.
+std::mutex& plans_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
 /// Plans outlive the descriptors from which they were made, as the library permits.
 std::map<const Node*, Problem>& plans() {
   static auto* all = new std::map<const Node*, Problem>;
@@ -188,6 +194,7 @@ std::map<const Node*, HostNorm>& norm_plans() {
 }
 
 void forget_plan(const Node* plan) {
+  const std::lock_guard lock(plans_mutex());
   plans().erase(plan);
   norm_plans().erase(plan);
 }
@@ -195,6 +202,7 @@ void forget_plan(const Node* plan) {
 cudnnStatus_t finalize(cudnnBackendDescriptor_t d) {
   Node& node = of(d);
   if (node.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+    const std::lock_guard lock(plans_mutex());
     const Node& config = node.node(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     if (config.engine == declining) return CUDNN_STATUS_NOT_SUPPORTED;
     const Node& graph = config.node(graph_in_config);
@@ -301,8 +309,10 @@ cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackend
   if (!of(pack).finalized) return CUDNN_STATUS_BAD_PARAM;
   const auto uids = of(pack).all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = of(pack).all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  std::unique_lock lock(plans_mutex());
   if (auto norm = norm_plans().find(&of(plan)); norm != norm_plans().end()) {
     std::function<void()> work = norm->second.with(uids, pointers);
+    lock.unlock();
     if (!work) return CUDNN_STATUS_BAD_PARAM;
     submit(stream_of_handle, [work] {
       work();
@@ -313,6 +323,7 @@ cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackend
   auto found = plans().find(&of(plan));
   if (found == plans().end()) return CUDNN_STATUS_BAD_PARAM;
   const Problem p = found->second;
+  lock.unlock();
   auto pointer = [&](const Tensor4& t) {
     for (std::size_t i = 0; i < uids.size(); ++i) {
       if (uids[i] == t.uid) return pointers[i];
