@@ -34,6 +34,7 @@ bool is_planted(const std::filesystem::path& link) {
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   namespace fs = std::filesystem;
+  require<IoError>(!path_.empty(), "cannot write a file: its name is empty");
   // Resolve links first: a rename would replace the link or the device itself.
   std::error_code ignored;
   for (int links = 0; links < 40 && fs::is_symlink(path_, ignored); ++links) {  // or dangling

@@ -26,7 +26,7 @@ namespace rondo {
 namespace {
 
 void require_planes(const Tensor& x, const char* op) {
-  require<ShapeError>(x.dim() == 4, op, ": input ", x.shape(), " is not (N, C, H, W)");
+  require<ShapeError>(x.dim() == 4, op, ": input ", x.shape(), " is not (N, C, H, W) or (C, H, W)");
   require_float(x, op);
 }
 
