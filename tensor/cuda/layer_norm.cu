@@ -14,9 +14,8 @@ namespace {
 
 /// The sum over all threads of a group, as a mean over n elements.
 template <class C, class Group>
-RONDO_HD C mean_over(const Group& group, C sum, std::int64_t n) {
-  const auto total =
-      group.reduce(static_cast<Wide<C>>(sum), [](Wide<C> a, Wide<C> b) { return a + b; });
+RONDO_HD C mean_over(const Group& group, Wide<C> sum, std::int64_t n) {
+  const auto total = group.reduce(sum, [](Wide<C> a, Wide<C> b) { return a + b; });
   return static_cast<C>(total / static_cast<Wide<C>>(n));
 }
 
@@ -36,14 +35,14 @@ struct RowNorm {
     const std::int64_t packs = length / Line::width;
     C m = 0, sum = 0;
     if (mean != nullptr) {
+      Wide<C> total = 0;  // in C, the mean of equal numbers would not be that number
       for (std::int64_t i = group.thread(); i < packs; i += group.size())
-        for (C v : x.load(i).v) sum += v;
-      m = mean_over(group, sum, length);
+        for (C v : x.load(i).v) total += v;
+      m = mean_over<C>(group, total, length);
     }
-    sum = 0;
     for (std::int64_t i = group.thread(); i < packs; i += group.size())
       for (C v : x.load(i).v) sum += (v - m) * (v - m);
-    const C s = 1 / std::sqrt(mean_over(group, sum, length) + eps);
+    const C s = 1 / std::sqrt(mean_over<C>(group, sum, length) + eps);
     if (group.thread() == 0) {
       if (mean != nullptr) mean[row] = m;
       invstd[row] = s;
@@ -92,8 +91,8 @@ struct RowNormGradient {
         sum_gh += g.v[k] * h.v[k];
       }
     }
-    const C mean_g = mean != nullptr ? mean_over(group, sum_g, length) : 0;
-    const C mean_gh = mean_over(group, sum_gh, length);
+    const C mean_g = mean != nullptr ? mean_over<C>(group, sum_g, length) : 0;
+    const C mean_gh = mean_over<C>(group, sum_gh, length);
     for (std::int64_t i = group.thread(); i < packs; i += group.size()) {
       load(i, g, h);
       for (int k = 0; k < Line::width; ++k) g.v[k] = s * (g.v[k] - mean_g - h.v[k] * mean_gh);

@@ -149,6 +149,15 @@ TEST_F(GpuLengths, NormaliseLinesAndGroups) {
   }
 }
 
+// A mean that is not rounded: its error would be divided by a deviation of 0.
+TEST_F(GpuLengths, NormsOfAConstantAreZero) {
+  for (std::int64_t n : lengths) {
+    const Tensor x = full({2, 4, n}, 1'000'001).to(Device::cuda());
+    for (const Tensor& y : {layer_norm(x, {n}), group_norm(x, 2)})
+      EXPECT_TRUE(test::all_close(y.cpu(), zeros({2, 4, n}), 0)) << n;
+  }
+}
+
 // The sums over rows are divided into shares of at least 16 rows.
 TEST_F(GpuLengths, GradientsOfScalesAndShiftsOfLines) {
   for (DType dtype : dtypes) {

@@ -1,4 +1,4 @@
-// The CUDA runtime: why there is no device, and its errors.
+// The CUDA runtime: its errors, and the reason if it finds no device.
 
 #include "tensor/cuda/runtime.h"
 
