@@ -97,10 +97,11 @@ class Communicator : public Ranks {
 
   /// A communicator of some of the ranks, numbered in the order given; null on the other ranks. All
   /// ranks call it with the same list. The group has this communicator's options and GPU, and its
-  /// collectives run concurrently with this one's. Throws CommError on all ranks if the list is
-  /// empty, names a rank twice, names a rank that does not exist, or differs between ranks.
+  /// collectives run concurrently with this one's; over NCCL, in the order in which this rank
+  /// issues both (dist/transports/nccl/nccl_collectives.h). Throws CommError on all ranks if the
+  /// list is empty, names a rank twice, names a rank that does not exist, or differs between ranks.
   std::shared_ptr<Communicator> new_group(const std::vector<int>& ranks);
-  /// A communicator of the same ranks, whose collectives run concurrently with this one's.
+  /// A group of all ranks.
   std::shared_ptr<Communicator> duplicate();
 
   /// Memory for tensors that will be communicated, such as DDP's buckets. If the ranks share

@@ -1,5 +1,7 @@
 #include "dist/launch/device.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -12,6 +14,7 @@
 #ifdef RONDO_HAS_CUDA
 #include "dist/collectives/cuda/staged.h"
 #include "tensor/cuda/runtime.h"
+#include "tensor/cuda/stream.h"
 #endif
 #ifdef RONDO_HAS_NCCL
 #include "dist/transports/nccl/nccl_collectives.h"
@@ -62,11 +65,21 @@ std::shared_ptr<DeviceCollectives> over_nccl(Communicator& comm, Device device,
   comm.agree("collectives compared", comm.comparison());
   const std::vector<std::string> cards =
       comm.all_gather_bytes(concat(place.host, ' ', bus_id(device.index)));
+  // Two ranks may be threads of one process.
+  const std::vector<std::string> streams = comm.all_gather_bytes(
+      concat(getpid(), ' ', static_cast<const void*>(cuda::current_stream(device.index).get())));
   const bool may_share = ranks_may_share_a_card();
-  for (std::size_t r = 0; r < cards.size() && !may_share; ++r) {
+  for (std::size_t r = 0; r < cards.size(); ++r) {
     for (std::size_t s = 0; s < r; ++s) {
+      if (cards[r] != cards[s]) continue;
+      require<CommError>(!may_share || streams[r] != streams[s], "ranks ",
+                         comm.rank_in_world(static_cast<int>(s)), " and ",
+                         comm.rank_in_world(static_cast<int>(r)),
+                         " are threads with the same current stream on one GPU, in which each "
+                         "would wait for the other; give each a stream of its own "
+                         "(cuda::StreamGuard)");
       require<CommError>(
-          cards[r] != cards[s], "ranks ", comm.rank_in_world(static_cast<int>(s)), " and ",
+          may_share, "ranks ", comm.rank_in_world(static_cast<int>(s)), " and ",
           comm.rank_in_world(static_cast<int>(r)), " would share one GPU (",
           cards[r].substr(cards[r].rfind(' ') + 1), "), which NCCL ",
           nccl_version_text(nccl_version()),

@@ -64,6 +64,8 @@ struct Comm {
   bool aborted = false;
   bool busy = true;  // every call first returns ncclInProgress
   bool has_messages = false;
+  int max_blocks = 0;                  // of its kernels, as its owner has limited them
+  std::optional<cudaStream_t> stream;  // of its last collective
   ncclResult_t error = ncclSuccess;
 };
 
@@ -120,6 +122,25 @@ void check_caller(const Comm& comm, const std::string& what) {
                      " is the current one"));
 }
 
+/// NCCL's kernels occupy the GPU while they wait for other ranks, so those of messages must leave
+/// room for those of collectives.
+void check_message(Comm& comm) {
+  comm.has_messages = true;
+  if (comm.max_blocks < 1 || comm.max_blocks > 32)
+    violation(concat("rank ", comm.rank, ": its messages may occupy the whole GPU"));
+}
+/// Kernels of two communicators in different streams may start in different orders on two ranks.
+void check_stream(Comm& comm, cudaStream_t stream, const std::string& what) {
+  Lock lock(mutex());
+  if (std::ranges::count(comm.world->makers, comm.maker) > 1) return;  // it drives several ranks
+  comm.stream = stream;
+  for (const auto& other : all_comms())
+    if (other->device == comm.device && other->maker == comm.maker && !other->aborted &&
+        other->stream.value_or(stream) != stream)
+      violation(concat("rank ", comm.rank, ": ", what,
+                       " is in another stream than collectives of another communicator"));
+}
+
 ncclResult_t put(ncclComm_t comm, cudaStream_t stream, const std::string& what,
                  std::function<bool()> work) {
   check_caller(of(comm), what);
@@ -129,7 +150,8 @@ ncclResult_t put(ncclComm_t comm, cudaStream_t stream, const std::string& what,
   }
   // A message waits only for work that the GPU had before the message was posted.
   const bool is_message = group.depth == 0 && (what == "send" || what == "recv");
-  if (is_message) of(comm).has_messages = true;
+  if (is_message) check_message(of(comm));
+  if (!is_message) check_stream(of(comm), stream, what);
   if (!is_message && !has_waited_for_device(stream))
     violation(concat("rank ", of(comm).rank, ": ", what, " does not wait for the GPU"));
   of(comm).busy = true;
@@ -272,11 +294,13 @@ ncclResult_t comm_init_rank(ncclComm_t* comm, int size, ncclUniqueId id, int ran
   if (world == nullptr) world = std::make_shared<World>(World{.size = size});
   if (world->size != size || rank < 0 || rank >= size) return ncclInvalidArgument;
   ++world->joined;
+  ++calls_of_kind["comm_init_rank"];
   Comm* made = all_comms()
                    .emplace_back(new Comm{.world = world,
                                           .rank = rank,
                                           .device = current_device(),
-                                          .maker = std::this_thread::get_id()})
+                                          .maker = std::this_thread::get_id(),
+                                          .max_blocks = config->maxCTAs})
                    .get();
   world->makers.push_back(made->maker);
   check_caller(*made, "comm_init_rank");

@@ -5,7 +5,8 @@
 //
 // It is strict where NCCL would hang or corrupt memory: the calls of all ranks must match, a stream
 // must have waited for all earlier work of its GPU, a communicator's GPU must be the current one,
-// and a thread that drives several ranks must use a group.
+// the collectives of all communicators of a rank must be in one stream, messages must leave room
+// for them, and a thread that drives several ranks must use a group.
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// Batch norm over ranks at extreme values: over threads by
+// Batch norm over ranks, at extreme values and under DDP: over threads by
 // tests/dist/data_parallel/sync_batch_norm_test.cpp, on simulated GPUs by
 // tests/dist/collectives/cuda/gpu_collectives_test.cpp.
 
@@ -15,6 +15,9 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "dist/collectives/functional.h"
+#include "dist/data_parallel/sync_batch_norm.h"
+#include "nn/batch_norm.h"
+#include "support/ddp_checks.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 
@@ -92,6 +95,54 @@ inline void check_sync_batch_norm_extremes(std::shared_ptr<dist::Communicator> c
       else
         expect_columns_near(got[i], right, dtype == f32 ? 1e-4 : 2e-2, right);
     }
+  }
+}
+
+/// A convolution, a norm with residual and relu, a norm of features.
+struct SyncNormed : nn::Module {
+  nn::Conv2d conv{3, 6, 3, {.padding = 1}};
+  nn::BatchNorm2d bn1{6};
+  nn::Linear fc{6 * 4 * 4, 5};
+  nn::BatchNorm1d bn2{5};
+  Tensor forward(const Tensor& x) override {
+    Tensor h = conv(x);
+    return bn2(fc(bn1(h, {.residual = h, .relu = true}).flatten(1)));
+  }
+  void visit(nn::Visitor& v) override {
+    v.child("conv", conv);
+    v.child("bn1", bn1);
+    v.child("fc", fc);
+    v.child("bn2", bn2);
+  }
+};
+
+/// In f32 and under DDP, whose buckets are sent meanwhile: N ranks equal one process.
+inline void check_sync_batch_norm_under_ddp(std::shared_ptr<dist::Communicator> comm,
+                                            Device device = {}) {
+  const int n = comm->world_size(), r = comm->rank();
+  SyncNormed whole, mine;
+  set_weights(whole, 3);
+  set_weights(mine, 3);
+  whole.to(device);
+  mine.to(device);
+  dist::convert_sync_batch_norm(mine, comm);
+  dist::DistributedDataParallel ddp(mine, comm, {.buckets = {.bucket_bytes = 1000}});
+  optim::SGD whole_sgd(whole.parameters(), {.lr = 0.05}), sgd(mine.parameters(), {.lr = 0.05});
+  for (int step = 0; step < 5; ++step) {
+    const Batch batch = batch_of({3, 4, 4}, step, f32);
+    const Tensor x = batch.x.to(device), y = batch.y.to(device);
+    const std::int64_t part = 96 / n;
+    whole_sgd.zero_grad();
+    cross_entropy(whole(x), y).backward();
+    whole_sgd.step();
+    sgd.zero_grad();
+    cross_entropy(ddp(x.narrow(0, r * part, part)), y.narrow(0, r * part, part)).backward();
+    sgd.step();
+  }
+  auto pa = whole.named_parameters(), pb = mine.named_parameters();
+  for (std::size_t i = 0; i < pa.size(); ++i) {
+    auto x1 = pa[i].tensor.to_vector<double>(), x2 = pb[i].tensor.to_vector<double>();
+    for (std::size_t k = 0; k < x1.size(); ++k) ASSERT_NEAR(x1[k], x2[k], 2e-4) << pa[i].name;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <exception>
+#include <map>
 #include <thread>
 
 #include "dist/collectives/dense.h"
@@ -50,6 +51,20 @@ bool has_op(ReduceOp op, DType dtype) {
 void require_op(const std::string& what, ReduceOp op, DType dtype) {
   require<CommError>(has_op(op, dtype), what, ": NCCL does not support ", op, " of ", dtype,
                      "; all_reduce does (with rondo's ring)");
+}
+
+/// The queue that the communicators of a rank share. Ranks that are threads may share a GPU.
+std::shared_ptr<NcclQueue> queue_of(int rank_in_world, int device) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, int>, std::weak_ptr<NcclQueue>> queues;
+  std::lock_guard lock(mutex);
+  std::weak_ptr<NcclQueue>& known = queues[{rank_in_world, device}];
+  std::shared_ptr<NcclQueue> queue = known.lock();
+  if (queue == nullptr) {
+    queue = std::make_shared<NcclQueue>(device);
+    known = queue;
+  }
+  return queue;
 }
 
 std::size_t count(const Tensor& x) { return static_cast<std::size_t>(x.numel()); }
@@ -159,7 +174,8 @@ NcclCollectives::NcclCollectives(const Ranks& ranks, Device device, const ncclUn
       watch_(ranks.watch()),
       nccl_(nccl()),
       comm_(ranks.rank_in_world()),
-      stream_(cuda::Stream::create(device.index, /*high_priority=*/true)),
+      queue_(queue_of(ranks.rank_in_world(), device.index)),
+      stream_(queue_->stream),
       clock_(std::make_shared<DeviceClock>(device.index)) {
   const cuda::DeviceGuard guard(device_.index);
   const std::string what = "the start of NCCL";
@@ -251,6 +267,7 @@ Work NcclCollectives::put(const Collective& c) {
   if (!captures && c.signature.name[0] != 0) record = recorder_->issued(c.signature, c.about);
   const cuda::Event ready(device), begun(device, /*with_time=*/true),
       done(device, /*with_time=*/true);
+  std::unique_lock turn(queue_->mutex);
   ready.record(cuda::current_stream(device));
   ready.block(stream_);
   begun.record(stream_);
@@ -268,6 +285,7 @@ Work NcclCollectives::put(const Collective& c) {
     throw;
   }
   done.record(stream_);
+  turn.unlock();
   auto work =
       std::make_shared<StreamWork>(title, std::move(tensors), begun, done, watchdog_->failure());
   if (captures)

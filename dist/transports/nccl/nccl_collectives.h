@@ -14,11 +14,18 @@
 // tensors alive until it has been waited for or the collective is complete: otherwise their memory
 // could be given to the current stream while the collective still uses it.
 //
+// All communicators of a rank use this one stream (NcclQueue), and put one collective after another
+// into it. NCCL's kernels occupy the GPU while they wait for the other ranks. If they ran in
+// several streams, two ranks could start collectives of two communicators in different orders, and
+// each would wait for a kernel that finds no room on the other's GPU. Therefore all ranks must
+// issue the collectives of all communicators in the same order, as with PyTorch.
+//
 // NCCL is polled with a deadline, and a Watchdog aborts the communicator if a collective does not
 // end. Messages do not use this stream: see nccl_messages.h.
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "dist/collectives/device_collectives.h"
@@ -33,6 +40,14 @@
 namespace rondo::dist {
 
 class StreamWork;
+
+/// The stream of a rank's collectives on one GPU. Hold the mutex from the first event of a
+/// collective to its last.
+struct NcclQueue {
+  explicit NcclQueue(int device) : stream(cuda::Stream::create(device, /*high_priority=*/true)) {}
+  cuda::Stream stream;
+  std::mutex mutex;
+};
 
 class NcclCollectives final : public DeviceCollectives,
                               public std::enable_shared_from_this<NcclCollectives> {
@@ -70,7 +85,8 @@ class NcclCollectives final : public DeviceCollectives,
   std::shared_ptr<Watch> watch_;
   const Nccl& nccl_;
   NcclCommunicator comm_;
-  cuda::Stream stream_;
+  std::shared_ptr<NcclQueue> queue_;
+  cuda::Stream stream_;                   // the queue's
   std::shared_ptr<DeviceClock> clock_;    // also used by the watchdog
   std::unique_ptr<Transport> transport_;  // for the ring
   std::unique_ptr<ChunkBuffer> scratch_;

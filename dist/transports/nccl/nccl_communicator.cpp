@@ -9,10 +9,11 @@
 
 namespace rondo::dist {
 
-void NcclCommunicator::begin(int number, int size, const ncclUniqueId& id,
-                             const std::string& what) {
+void NcclCommunicator::begin(int number, int size, const ncclUniqueId& id, const std::string& what,
+                             int max_blocks) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  if (max_blocks > 0) config.maxCTAs = max_blocks;
   has_begun_ = true;
   check(nccl_.comm_init_rank(&comm_, size, id, number, &config), what);
 }

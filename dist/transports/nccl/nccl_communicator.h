@@ -26,8 +26,10 @@ class NcclCommunicator {
 
   // Call these with the mutex held, or before other threads know the object.
 
-  /// Asks NCCL to connect `size` ranks, of which this one is number `number`.
-  void begin(int number, int size, const ncclUniqueId& id, const std::string& what);
+  /// Asks NCCL to connect `size` ranks, of which this one is number `number`. Its kernels have at
+  /// most max_blocks blocks; 0: as many as NCCL chooses.
+  void begin(int number, int size, const ncclUniqueId& id, const std::string& what,
+             int max_blocks = 0);
   bool has_begun() const { return has_begun_; }
   /// Throws CommError if it has been aborted.
   ncclComm_t get(const std::string& what) const;

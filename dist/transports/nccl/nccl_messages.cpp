@@ -1,5 +1,6 @@
 #include "dist/transports/nccl/nccl_messages.h"
 
+#include <algorithm>
 #include <deque>
 #include <set>
 #include <thread>
@@ -43,6 +44,10 @@ struct NcclChannel {
 };
 
 namespace {
+
+// NCCL uses at most 32 blocks for a kernel. GPUs that train have 68 multiprocessors or more, each
+// with room for one of NCCL's blocks or more.
+constexpr int blocks_of_messages = 32;
 
 /// One message: data that must live as long as a request uses it.
 struct Letter {
@@ -157,7 +162,11 @@ class NcclMessage final : public Operation {
     if (c.is_connected) return true;
     const cuda::DeviceGuard guard(c.stream.device());
     std::lock_guard lock(c.comm.mutex);
-    if (!c.comm.has_begun()) c.comm.begin(letter_->is_send ? 0 : 1, 2, c.id, letter_->what);
+    if (!c.comm.has_begun()) {
+      const int channels = 2 * (transport_.world_size() - 1);  // to and from every other rank
+      c.comm.begin(letter_->is_send ? 0 : 1, 2, c.id, letter_->what,
+                   std::max(1, blocks_of_messages / channels));
+    }
     return c.is_connected = c.comm.is_settled(letter_->what);
   }
   bool is_in_stream() {

@@ -16,6 +16,10 @@
 // Each channel has one order, equal on both sides, and no channel waits for another. The data goes
 // from GPU to GPU; only the synchronization costs a round trip between the hosts.
 //
+// A message's kernel occupies the GPU until its peer's kernel runs, too. All channels of a rank
+// together get at most `blocks_of_messages` blocks (one per channel if there are more channels), so
+// that the kernels of collectives always find room beside them.
+//
 // The host's part is an Operation (dist/collectives/progress.h), driven in the background or by the
 // thread that waits. Work::wait blocks the host until both sides have posted the message and NCCL
 // has it; it then makes the current stream wait for the data.

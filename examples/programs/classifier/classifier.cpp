@@ -176,7 +176,7 @@ class ClassifierProgram {
                                           .prefetch = 4,
                                           .transform = make_transform(flags_, *data.train, true)});
     rd::data::DataLoader& loader = share.loader;
-    if (flags_.sync_bn) rd::dist::convert_sync_batch_norm(model.get(), *comm_);
+    if (flags_.sync_bn) rd::dist::convert_sync_batch_norm(model.get(), comm_);
     auto optimizer = make_optimizer(flags_, model);
     const std::int64_t steps = rd::train::steps_of(loader.size(), flags_.accumulate);
     optim::OneCycleLR schedule(

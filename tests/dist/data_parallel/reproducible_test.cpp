@@ -177,7 +177,7 @@ TEST(Reproducible, SaysWhatItRefuses) {
 TEST(Reproducible, RefusesSyncBatchNorm) {
   on_ranks(2, [](std::shared_ptr<Communicator> comm) {
     nn::AnyModule model(nn::Sequential(nn::BatchNorm2d(1)));
-    convert_sync_batch_norm(model.get(), *comm);
+    convert_sync_batch_norm(model.get(), comm);
     try {
       ReproducibleDataParallel(model, comm, {.shards = 2});
       FAIL() << "nothing was thrown";

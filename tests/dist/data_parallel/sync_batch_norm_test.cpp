@@ -7,8 +7,6 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "dist/collectives/functional.h"
-#include "dist/data_parallel/ddp.h"
-#include "nn/batch_norm.h"
 #include "support/ddp_checks.h"
 #include "support/ranks.h"
 #include "support/sync_batch_norm_checks.h"
@@ -16,36 +14,18 @@
 namespace rondo::dist {
 namespace {
 
-/// A convolution, a norm with residual and relu, a norm of features.
-struct SyncNormed : nn::Module {
-  nn::Conv2d conv{3, 6, 3, {.padding = 1}};
-  nn::BatchNorm2d bn1{6};
-  nn::Linear fc{6 * 4 * 4, 5};
-  nn::BatchNorm1d bn2{5};
-  Tensor forward(const Tensor& x) override {
-    Tensor h = conv(x);
-    return bn2(fc(bn1(h, {.residual = h, .relu = true}).flatten(1)));
-  }
-  void visit(nn::Visitor& v) override {
-    v.child("conv", conv);
-    v.child("bn1", bn1);
-    v.child("fc", fc);
-    v.child("bn2", bn2);
-  }
-};
-
 class SyncBatchNormTest : public ::testing::TestWithParam<int> {};
 
 // With parts of different sizes, down to one image: outputs, gradients, running statistics.
 TEST_P(SyncBatchNormTest, EqualsOneProcess) {
   test::on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     const int n = comm->world_size(), r = comm->rank();
-    SyncNormed whole, mine;
+    test::SyncNormed whole, mine;
     whole.to(f64);
     mine.to(f64);
     test::set_weights(whole, 3);
     test::set_weights(mine, 3);
-    EXPECT_EQ(convert_sync_batch_norm(mine, *comm), n > 1 ? 2 : 0);
+    EXPECT_EQ(convert_sync_batch_norm(mine, comm), n > 1 ? 2 : 0);
     for (int step = 0; step < 2; ++step) {
       Generator generator(static_cast<std::uint64_t>(step));
       const std::int64_t images = n * (n + 1) / 2 + 1;  // rank r has r + 1, the last one more
@@ -81,33 +61,9 @@ TEST_P(SyncBatchNormTest, EqualsOneProcess) {
   });
 }
 
-// In f32 and under DDP, whose buckets are sent meanwhile: N ranks equal one process.
 TEST_P(SyncBatchNormTest, UnderDdp) {
-  test::on_ranks_sharing_memory(GetParam(), [](std::shared_ptr<Communicator> comm) {
-    const int n = comm->world_size(), r = comm->rank();
-    SyncNormed whole, mine;
-    test::set_weights(whole, 3);
-    test::set_weights(mine, 3);
-    convert_sync_batch_norm(mine, *comm);
-    DistributedDataParallel ddp(mine, comm, {.buckets = {.bucket_bytes = 1000}});
-    optim::SGD whole_sgd(whole.parameters(), {.lr = 0.05}), sgd(mine.parameters(), {.lr = 0.05});
-    for (int step = 0; step < 5; ++step) {
-      const test::Batch batch = test::batch_of({3, 4, 4}, step, f32);
-      const std::int64_t part = 96 / n;
-      whole_sgd.zero_grad();
-      cross_entropy(whole(batch.x), batch.y).backward();
-      whole_sgd.step();
-      sgd.zero_grad();
-      cross_entropy(ddp(batch.x.narrow(0, r * part, part)), batch.y.narrow(0, r * part, part))
-          .backward();
-      sgd.step();
-    }
-    auto pa = whole.named_parameters(), pb = mine.named_parameters();
-    for (std::size_t i = 0; i < pa.size(); ++i) {
-      auto x1 = pa[i].tensor.to_vector<double>(), x2 = pb[i].tensor.to_vector<double>();
-      for (std::size_t k = 0; k < x1.size(); ++k) ASSERT_NEAR(x1[k], x2[k], 2e-4) << pa[i].name;
-    }
-  });
+  test::on_ranks_sharing_memory(GetParam(),
+                                [](auto comm) { test::check_sync_batch_norm_under_ddp(comm); });
 }
 
 TEST_P(SyncBatchNormTest, TheSumHasAGradient) {

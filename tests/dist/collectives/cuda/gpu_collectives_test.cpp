@@ -13,6 +13,7 @@
 #include "dist/transports/nccl/nccl_api.h"
 #include "support/collectives.h"
 #include "support/ddp_checks.h"
+#include "support/environment.h"
 #include "support/errors.h"
 #include "support/host_cudart.h"
 #include "support/host_nccl.h"
@@ -120,6 +121,17 @@ TEST_P(GpuCollectives, DdpKeepsItsPromises) {
 TEST_P(GpuCollectives, SyncBatchNormOfExtremes) {
   on_gpus(GetParam(), [](auto comm, Device device) {
     if (comm->world_size() > 1) test::check_sync_batch_norm_extremes(comm, device);
+  });
+}
+
+// Its collectives and DDP's are those of one communicator.
+TEST_P(GpuCollectives, SyncBatchNormUnderDdp) {
+  on_gpus(GetParam(), [](auto comm, Device device) {
+    comm->barrier();
+    test::nccl_calls("comm_init_rank");
+    comm->barrier();
+    test::check_sync_batch_norm_under_ddp(comm, device);
+    EXPECT_EQ(test::nccl_calls("comm_init_rank"), 0);
   });
 }
 
@@ -249,6 +261,7 @@ TEST_F(OnGpus, ARankThatDoesNotStartIsAnErrorNotAHang) {
                    comm->all_gather_bytes("");  // complaints about NCCL
                    comm->agree("collectives compared", comm->comparison());
                    comm->all_gather_bytes("another card");
+                   comm->all_gather_bytes("another stream");
                    comm->broadcast_bytes("");  // the id
                    over.arrive_and_wait();
                  },
@@ -271,6 +284,38 @@ TEST_F(OnGpus, RanksThatOutnumberGpusAreNamed) {
                    EXPECT_EQ(use_device(*comm, "cuda"), Device::cuda(comm->rank() % 4));
                  },
                  {.all_reduce = AllReduce::mpi});
+}
+
+// In one stream, rank 0's wait for its collective comes before rank 1's collective.
+TEST_F(OnGpus, RanksThatShareAGpuAndAStreamAreNamed) {
+  const test::Environment environment("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+  set_nccl(&host_nccl(23000));
+  std::string said;
+  test::on_ranks(5, [&](std::shared_ptr<Communicator> comm) {
+    const std::string sentence = test::message_of<Error>([&] { use_device(*comm, "cuda"); });
+    if (comm->rank() == 3) said = sentence;
+  });
+  EXPECT_EQ(said,
+            "ranks 0 and 4 are threads with the same current stream on one GPU, in which each "
+            "would wait for the other; give each a stream of its own (cuda::StreamGuard)");
+  test::on_ranks(5, [](std::shared_ptr<Communicator> comm) {
+    const int gpu = comm->rank() % 4;
+    const cuda::Stream own = cuda::Stream::create(gpu);
+    const cuda::Event before(gpu);  // what earlier tests have left in the default stream
+    before.record(cuda::Stream(gpu));
+    before.block(own);
+    const cuda::StreamGuard current(own);
+    const Device device = use_device(*comm, "cuda");
+    const Tensor x = ones({3}, {.device = device});
+    comm->all_reduce(x);
+    const auto group = comm->duplicate();
+    group->all_reduce(x);
+    test::expect_elements(
+        x, [](auto) { return 25.0; }, "all_reduce");
+    cuda::synchronize(device.index);
+    comm->barrier();
+  });
+  set_nccl(&host_nccl());
 }
 
 TEST_F(OnGpus, OtherDevicesAreRefused) {

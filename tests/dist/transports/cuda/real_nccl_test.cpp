@@ -15,6 +15,7 @@
 #include "support/ranks.h"
 #include "tensor/creation.h"
 #include "tensor/cuda.h"
+#include "tensor/cuda/stream.h"
 #include "tensor/cuda_graph.h"
 
 namespace rondo::dist {
@@ -40,6 +41,7 @@ class RealNccl : public ::testing::Test {
   void on_gpus(const std::function<void(std::shared_ptr<Communicator>, Device)>& f) const {
     test::on_ranks(ranks_, [&](std::shared_ptr<Communicator> comm) {
       const Device device = Device::cuda(comm->rank() % cuda::device_count());
+      const cuda::StreamGuard own(cuda::Stream::create(device.index));  // ranks may share a GPU
       const std::string id = comm->broadcast_bytes(comm->rank() == 0 ? nccl_unique_id() : "");
       comm->attach(std::make_shared<NcclCollectives>(*comm, device, nccl_unique_id(id)));
       f(comm, device);
