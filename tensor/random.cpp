@@ -14,9 +14,8 @@ thread_local Replay replay;
 
 Philox Generator::next() {
   std::lock_guard lock(mutex_);
-  const std::uint64_t stream = next_stream_++;
-  if (replay.shift == nullptr) return {seed_, stream};
-  return {seed_, replay.drawn++, replay.shift};
+  if (replay.shift != nullptr) return {seed_, replay.drawn++, replay.shift};
+  return {seed_, next_stream_++};
 }
 
 Generator::Replayable::Replayable(const std::uint64_t* shift) { replay = {shift}; }

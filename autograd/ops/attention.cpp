@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "autograd/autocast.h"
+#include "autograd/checkpoint.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/flex_attention.h"
@@ -93,15 +94,18 @@ struct Mask {
 /// The bias is -inf for excluded keys. If all keys of a query are excluded it is 0 instead: softmax
 /// of only -inf is NaN, and no later product removes a NaN. Such a query averages all values, and
 /// its output is set to zero at the end.
-Mask mask_for(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
+/// For is_causal the queries are numbers first, first + 1, …
+Mask mask_for(const Tensor& q, const Tensor& k, const AttentionOptions& options,
+              std::int64_t first = 0) {
   const TensorOptions like = {.dtype = q.dtype(), .device = q.device()};
   const auto allowed = [&](const Tensor& which) {
     return where(which, scalar(0, like), scalar(-infinity, like));
   };
   if (options.is_causal) {
     const TensorOptions count = {.dtype = f32, .device = q.device()};
+    const Tensor queries = numbered(q.size(-2), count);
     return {allowed(le(unsqueeze(numbered(k.size(-2), count), 0),
-                       unsqueeze(numbered(q.size(-2), count), 1))),
+                       unsqueeze(first > 0 ? queries + first : queries, 1))),
             {}};
   }
   if (!options.attn_mask.defined() || k.size(-2) == 0) return {};
@@ -184,6 +188,63 @@ struct AttentionBackward final : Node {
   }
 };
 
+/// The shape of the scores (..., L, S).
+Dims scored(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  const std::int64_t group = options.enable_gqa ? q.size(-3) / k.size(-3) : 1;
+  Dims heads = leading(q);
+  if (group > 1) heads[heads.size() - 1] /= group;
+  Dims all = broadcast_shapes(broadcast_shapes(heads, leading(k)), leading(v));
+  if (group > 1) all[all.size() - 1] *= group;
+  return joined(all, q.size(-2), k.size(-2));
+}
+
+/// Attention op by op, with all scores.
+AttentionResult composed(const Tensor& q, const Tensor& k, const Tensor& v,
+                         const AttentionOptions& options, std::int64_t first = 0) {
+  // All queries that share a head of k and v are rows of one matrix, so k and v are not repeated.
+  const std::int64_t group = options.enable_gqa ? q.size(-3) / k.size(-3) : 1;
+  const std::int64_t rows = group * q.size(-2);
+  const Dims all = scored(q, k, v, options);
+  Dims batch(all.begin(), all.end() - 2), heads = leading(q);
+  if (group > 1) {
+    batch[batch.size() - 1] /= group;
+    heads[heads.size() - 1] /= group;
+  }
+  const Tensor grouped = group > 1 ? reshape(q, joined(heads, rows, q.size(-1))) : q;
+
+  // In 16 bits, scores would have errors that the exponential makes large.
+  const bool is_narrow = size_of(q.dtype()) == 2;
+  const auto wide = [&](const Tensor& x) { return is_narrow ? x.to(f32) : x; };
+  // Scale the queries, which have fewer elements than the scores.
+  Tensor scores = bmm(detail::as_batch(wide(grouped) * scale_of(q, options), batch),
+                      transpose(detail::as_batch(wide(k), batch), 1, 2));
+  const Mask mask = mask_for(q, k, options, first);
+  if (mask.bias.defined()) {
+    check_mask(mask.bias, all);
+    scores = reshape(scores, all) + mask.bias;
+  }
+  Tensor weights = softmax(scores, -1);
+  if (options.dropout_p > 0)
+    weights = weights * kept(weights, options.dropout_p, default_generator().next());
+  weights = weights.to(v.dtype());
+  Dims sizes = all;
+  sizes[sizes.size() - 1] = v.size(-1);
+  Tensor output = reshape(
+      bmm(reshape(weights, {numel_of(batch), rows, k.size(-2)}), detail::as_batch(v, batch)),
+      sizes);
+  weights = reshape(weights, all);
+  if (!mask.blind.defined()) return {output, weights};
+  return {masked_fill(output, mask.blind, 0.0), masked_fill(weights, mask.blind, 0.0)};
+}
+
+/// How many queries have at most 128 MiB of scores; a multiple of 64, which suits matrix products.
+std::int64_t queries_of_block(const Tensor& q, const Dims& scored) {
+  constexpr std::int64_t bytes = std::int64_t{128} << 20, step = 64;
+  const std::int64_t length = q.size(-2), size = std::max<std::int64_t>(size_of(q.dtype()), 4);
+  const std::int64_t of_query = numel_of(scored) / std::max<std::int64_t>(length, 1) * size;
+  return of_query * length <= bytes ? length : std::max(step, bytes / of_query / step * step);
+}
+
 /// Whether the backend's kernels compute this attention. They do not record what a trace needs, and
 /// give no gradient of the mask.
 bool has_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -243,39 +304,31 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
   if (const Casts cast{AutocastOp::scaled_dot_product_attention, q})
     return attention_with_weights(cast(q), cast(k), cast(v), cast_mask(cast, options));
   check(q, k, v, options);
-  // All queries that share a head of k and v are rows of one matrix, so k and v are not repeated.
-  const std::int64_t group = options.enable_gqa ? q.size(-3) / k.size(-3) : 1;
-  const std::int64_t rows = group * q.size(-2);
-  Dims heads = leading(q);
-  if (group > 1) heads[heads.size() - 1] /= group;
-  const Tensor grouped = group > 1 ? reshape(q, joined(heads, rows, q.size(-1))) : q;
-  const Dims batch = broadcast_shapes(broadcast_shapes(heads, leading(k)), leading(v));
-  Dims all_heads = batch;
-  if (group > 1) all_heads[all_heads.size() - 1] *= group;
-  const Dims scored = joined(all_heads, q.size(-2), k.size(-2));
-  const double scale = scale_of(q, options);
+  return composed(q, k, v, options);
+}
 
-  // In 16 bits, scores would have errors that the exponential makes large.
-  const bool is_narrow = size_of(q.dtype()) == 2;
-  const auto wide = [&](const Tensor& x) { return is_narrow ? x.to(f32) : x; };
-  // Scale the queries, which have fewer elements than the scores.
-  Tensor scores = bmm(detail::as_batch(wide(grouped) * scale, batch),
-                      transpose(detail::as_batch(wide(k), batch), 1, 2));
-  const Mask mask = mask_for(q, k, options);
-  if (mask.bias.defined()) {
-    check_mask(mask.bias, scored);
-    scores = reshape(scores, scored) + mask.bias;
+Tensor detail::attention_by_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
+                                   const AttentionOptions& options, std::int64_t queries) {
+  const Tensor& mask = options.attn_mask;
+  if (mask.defined()) check_mask(mask, scored(q, k, v, options));
+  Tensors parts;
+  for (std::int64_t first = 0; first < q.size(-2); first += queries) {
+    const std::int64_t count = std::min(queries, q.size(-2) - first);
+    const std::int64_t keys = options.is_causal ? std::min(k.size(-2), first + count) : k.size(-2);
+    const bool is_of_query = mask.defined() && mask.dim() >= 2 && mask.size(-2) > 1;
+    AttentionOptions others = options;
+    others.attn_mask = {};
+    const auto block = [others, first](const Tensor& q, const Tensor& k, const Tensor& v,
+                                       const Tensor& mask) {
+      AttentionOptions all = others;
+      all.attn_mask = mask;
+      return composed(q, k, v, all, first).output;
+    };
+    parts.push_back(checkpoint(block, q.narrow(-2, first, count), k.narrow(-2, 0, keys),
+                               v.narrow(-2, 0, keys),
+                               is_of_query ? mask.narrow(-2, first, count) : mask));
   }
-  Tensor weights = softmax(scores, -1);
-  if (options.dropout_p > 0)
-    weights = weights * kept(weights, options.dropout_p, default_generator().next());
-  weights = weights.to(v.dtype());
-  Tensor output = reshape(
-      bmm(reshape(weights, {numel_of(batch), rows, k.size(-2)}), detail::as_batch(v, batch)),
-      joined(all_heads, q.size(-2), v.size(-1)));
-  weights = reshape(weights, scored);
-  if (!mask.blind.defined()) return {output, weights};
-  return {masked_fill(output, mask.blind, 0.0), masked_fill(weights, mask.blind, 0.0)};
+  return cat(parts, -2);
 }
 
 Tensor detail::flex_attention(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -300,8 +353,10 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   if (const Casts cast{AutocastOp::scaled_dot_product_attention, q})
     return scaled_dot_product_attention(cast(q), cast(k), cast(v), cast_mask(cast, options));
   check(q, k, v, options);
-  return has_kernel(q, k, v, options) ? by_kernel(q, k, v, options, nullptr)
-                                      : attention_with_weights(q, k, v, options).output;
+  if (has_kernel(q, k, v, options)) return by_kernel(q, k, v, options, nullptr);
+  const std::int64_t queries = queries_of_block(q, scored(q, k, v, options));
+  if (queries >= q.size(-2) || TraceMode::is_enabled()) return composed(q, k, v, options).output;
+  return detail::attention_by_blocks(q, k, v, options, queries);
 }
 
 Tensor rotary_embedding(const Tensor& x, RotaryOptions options) {

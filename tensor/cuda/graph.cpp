@@ -74,7 +74,7 @@ class Graph::Impl {
     const Event before(device_);
     before.record(current_stream(device_));
     before.block(stream_);
-    const Generator::State drawn = default_generator().state();
+    seed_ = default_generator().state().seed;
     const Underway underway;  // until the stream's capture has ended
     check(cudart().stream_begin_capture(stream_.get(), cudaStreamCaptureModeRelaxed));
     cudaGraph_t graph = nullptr;
@@ -84,18 +84,15 @@ class Graph::Impl {
       const CaptureScope scope(capture);
       const Generator::Replayable numbers(static_cast<const std::uint64_t*>(random_.data_ptr()));
       step();
+      draws_ = default_generator().state().next_stream;
     } catch (...) {
       // The graph is invalid because the step did not finish. Only the step's own error is
       // reported.
       if (cudart().stream_end_capture(stream_.get(), &graph) == cudaSuccess && graph != nullptr)
         cudart().graph_destroy(graph);
       cudart().get_last_error();
-      default_generator().set_state(drawn);
       throw;
     }
-    seed_ = drawn.seed;
-    draws_ = default_generator().state().next_stream - drawn.next_stream;
-    default_generator().set_state(drawn);  // the capture itself draws no numbers
     check(cudart().stream_end_capture(stream_.get(), &graph));
     const cudaError_t status = cudart().graph_instantiate(&exec_, graph, 0);
     cudart().graph_destroy(graph);
