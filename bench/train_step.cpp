@@ -18,6 +18,7 @@
 #include "optim/sgd.h"
 #include "report.h"
 #include "tensor/cuda.h"
+#include "tensor/record_function.h"
 #include "train/step.h"
 
 namespace {
@@ -30,8 +31,28 @@ struct Settings {
   std::int64_t batch = 128, hidden = 512, steps = 0;
   int threads = 0;
   double seconds = 10;
-  bool infer = false, graph = false, grad_checkpointing = false, turns = false;
+  bool infer = false, graph = false, grad_checkpointing = false, turns = false, kernels = false;
 };
+
+/// Writes the kernels of one step after the first, in their order, with the bytes of their operands
+/// and their FLOPs. bench/peers/gpu_forecast.py computes the time of a step on a GPU from them.
+template <class Step>
+void report_kernels(const Settings& s, Step step) {
+  step();
+  start_recording({.nested = true});
+  step();
+  nlohmann::json kernels = nlohmann::json::array();
+  for (const RecordedThread& thread : stop_recording()) {
+    for (const ProfileEvent& event : thread.events) {
+      if (event.bytes == 0) continue;
+      kernels.push_back({{"name", event.name}, {"bytes", event.bytes}, {"flops", event.flops}});
+      if (s.json != "-")
+        std::cout << event.name << ": " << event.bytes / 1e6 << " MB, " << event.flops / 1e9
+                  << " GFLOP\n";
+    }
+  }
+  bench::write_json({{"model", s.model}, {"batch", s.batch}, {"kernels", kernels}}, s.json);
+}
 
 /// Calls report(milliseconds of each step). The first steps, which make kernels and allocate
 /// memory, are left out unless --steps counts them. With --turns it measures and reports once for
@@ -133,6 +154,7 @@ void run(const Settings& s) {
   };
 
   auto timed = [&](auto step) {
+    if (s.kernels) return report_kernels(s, step);
     measure(s, device, step, [&](const std::vector<double>& times) { report(s, times); });
   };
   if (s.infer) {
@@ -184,6 +206,8 @@ int main(int argc, char** argv) {
           flags::count());
   app.add("--turns", s.turns,
           "measure once for each line of standard input, for turns with another program");
+  app.add("--kernels", s.kernels,
+          "do not measure: list the kernels of one step with their bytes and FLOPs");
   app.add("--json", s.json, "write the result to this file; - is standard output");
   if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("train_step", s.json, [&] { run(s); });

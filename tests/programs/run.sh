@@ -657,6 +657,8 @@ benches) # the properties of the benchmarks that scripts rely on: they run, and 
   succeeds "$bin/train_step" --model resnet20 --batch 4 --dtype bf16 --infer --seconds 0.01
   succeeds "$bin/train_step" --model mlp --hidden 64 --batch 4 --dtype i8 --infer --seconds 0.01
   succeeds "$bin/train_step" --model resnet20 --batch 4 --dtype i8 --infer --seconds 0.01
+  succeeds "$bin/train_step" --model mlp --batch 8 --kernels
+  grep -q "^matmul: .* MB, 0.0064.* GFLOP" "$log" || fail "train_step --kernels: $(cat "$log")"  # 2 x 8 x 784 x 512
   fails_saying "--dtype i8 needs --infer" "$bin/train_step" --model mlp --dtype i8
   fails_saying '\x1b[31m' "$bin/train_step" --json "no/$(printf '\033[31m')"
   # In turns, as bench/compare.sh starts it: it answers each line at once, and ends at the end of its input.

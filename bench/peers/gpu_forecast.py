@@ -1,0 +1,144 @@
+"""The shortest time of a training step on a GPU, on paper: rondo's kernels and the ops of eager PyTorch.
+
+A kernel takes at least bytes / bandwidth and FLOPs / arithmetic; the larger one counts, and kernels run one after
+another. rondo's kernels are those of a recorded step on the simulated GPU with two small batches (train_step
+--kernels), so bytes and FLOPs of the large batch follow by a straight line. PyTorch's ops are those that autograd and
+the optimizer call for the same model on the meta device, which computes nothing. Both count each operand of a kernel
+once, except that batch norm reads its input twice (statistics, then the result), and its gradient both of its inputs.
+
+  bench/peers/gpu_forecast.py --build build >docs/gpu/forecast.md
+"""
+
+import argparse
+import collections
+import json
+import math
+import pathlib
+import subprocess
+
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+import models
+
+CASES = [("resnet18", "cifar", 512), ("resnet50", "imagenet", 256), ("lm512", "cifar", 32)]
+MEASURED = {  # images a second, docs/gpu/2026-11-28-nvidia-h100.md
+    "resnet18": ("67,900 img/s", 512 / 67_900e-3), "resnet50": ("4,880 to 5,360 img/s", 256 / 5_120e-3)}
+HEAD = """# A training step on an H100, on paper
+
+Written by `bench/peers/gpu_forecast.py`. Each kernel takes the time to move its operands at {bandwidth} TB/s, or to compute at {arithmetic:g} TFLOP/s,
+whichever is longer. bf16, channels_last, SGD with momentum. Batch norm reads its input twice.
+
+- PyTorch's columns are the ops that the eager mode calls. `torch.compile` saves most of the element-wise ops, as rondo's batch norm does
+  (relu and the addition of the block are part of it, so its own row is larger than PyTorch's).
+- Attention is counted op by op in both. On a GPU PyTorch computes it in one kernel that keeps no scores, which saves most of the rows softmax
+  and element-wise of lm512: rondo has no such kernel there.
+"""
+GROUPS = [("convolutions", "conv"), ("batch norm", "batch_norm"), ("layer norm", "layer_norm"), ("matrix products", "mm|matmul|linear"),
+          ("optimizer", "sgd|foreach"), ("softmax, loss", "softmax|cross_entropy|nll"), ("pooling", "pool")]
+
+
+def group_of(name):
+    for group, words in GROUPS:
+        if any(word in name for word in words.split("|")):
+            return group
+    return "element-wise and copies"
+
+
+def of_batch_norms(calls):
+    """batch norm reads x twice, its gradient dy and x twice; the gradient's operands are about dy, x and dx."""
+    backward = [i for i, c in enumerate(calls) if "batch_norm" in c[0] and "backward" in c[0]]
+    forward = [i for i, c in enumerate(calls) if "batch_norm" in c[0] and "backward" not in c[0]]
+    for f, b in zip(forward, reversed(backward)):
+        plane = calls[b][1] / 3
+        calls[f] = (calls[f][0], calls[f][1] + plane, calls[f][2])
+        calls[b] = (calls[b][0], calls[b][1] + 2 * plane, calls[b][2])
+    return calls
+
+
+def rondo(build, model, batch):
+    small = []
+    for images in (2, 4):
+        out = subprocess.run([pathlib.Path(build) / "bin/simulated_train_step", "--model", model, "--batch", str(images), "--dtype",
+                              "bf16", "--device", "cuda", "--kernels", "--json", "-"], check=True, capture_output=True, text=True).stdout
+        small.append(json.loads(out)["kernels"])
+    assert [k["name"] for k in small[0]] == [k["name"] for k in small[1]], "the step depends on the batch"
+    line = lambda a, b: a + (b - a) * (batch - 2) / 2
+    return [(a["name"], line(a["bytes"], b["bytes"]), line(a["flops"], b["flops"])) for a, b in zip(*small)]
+
+
+class Recorder(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        returns = func._schema.returns
+        if any(r.alias_info is not None and not r.alias_info.is_write for r in returns) or func.overloadpacket.__name__ == "detach":
+            return result  # a view
+        if func.overloadpacket.__name__.startswith(("empty", "new_empty")):
+            return result
+        tensors = [x for x in tree_leaves((args, kwargs, result)) if isinstance(x, torch.Tensor)]
+        flops = flop_registry[func.overloadpacket](*args, **(kwargs or {}), out_val=result) if func.overloadpacket in flop_registry else 0
+        self.calls.append((func.overloadpacket.__name__, sum(x.numel() * x.element_size() for x in tensors), flops))
+        return result
+
+
+def pytorch(model, stem, batch):
+    with torch.device("meta"):
+        net, shape = models.make(model, stem)
+        for module in net.modules():
+            if not isinstance(module, torch.nn.BatchNorm2d):
+                for p in module.parameters(recurse=False):
+                    p.data = p.data.bfloat16()
+        x, y = models.batch_of(model, shape, 1000 if stem == "imagenet" else 10, batch)
+        if x.is_floating_point():
+            x = x.bfloat16().to(memory_format=torch.channels_last)
+    sgd = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9, foreach=True)
+    for recorder in (Recorder(), Recorder()):  # the first step makes the optimizer's state
+        with recorder:
+            out = net(x)
+            loss = F.cross_entropy(out.float(), y)
+            sgd.zero_grad()
+            loss.backward()
+            sgd.step()
+    return recorder.calls
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--bandwidth", type=float, default=3.35, help="TB/s")
+    parser.add_argument("--arithmetic", type=float, default=790, help="TFLOP/s of products and convolutions in bf16")
+    args = parser.parse_args()
+    print(HEAD.format(bandwidth=args.bandwidth, arithmetic=args.arithmetic))
+    for model, stem, batch in CASES:
+        sides = {"rondo": rondo(args.build, model, batch), "PyTorch": pytorch(model, stem, batch)}
+        table = collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0]))
+        for side, calls in sides.items():
+            for name, size, flops in of_batch_norms(calls):
+                for row in (group_of(name), "all"):
+                    sums = table[row][side]
+                    sums[0] += 1
+                    sums[1] += size
+                    sums[2] += flops
+                    sums[3] += max(size / args.bandwidth / 1e9, flops / args.arithmetic / 1e9)
+        print(f"## {model}, batch {batch}\n\n| kernels | rondo: calls | GB | TFLOP | ms | PyTorch: calls | GB | TFLOP | ms |")
+        print("| --- " * 9 + "|")
+        for row in [g for g, _ in GROUPS] + ["element-wise and copies", "all"]:
+            if row in table:
+                cells = [f"{n} | {size / 1e9:.2f} | {flops / 1e12:.2f} | {ms:.2f}" for n, size, flops, ms in
+                         (table[row][side] for side in ("rondo", "PyTorch"))]
+                print(f"| {row} | {' | '.join(cells)} |")
+        print()
+        if model in MEASURED:
+            text, ms = MEASURED[model]
+            bound = table["all"]["rondo"][3]
+            print(f"Measured on an H100: {text}, {ms:.1f} ms a step: the bound is {bound / ms:.0%} of it.\n")
+
+
+main()
