@@ -67,7 +67,7 @@ NAVIGATION = {
     "Look up": ["docs/reference", "docs/cluster"],
     "Understand": ["docs/architecture", "docs/decisions", "dist", "extras"],
     "Change": ["CONTRIBUTING", "tests/ptx", "CHANGELOG", "SECURITY"],
-    "Measurements": ["docs/results", "docs/journal", "docs/gpu", "bench/README"],
+    "Measurements": ["docs/results", "docs/results/pytorch", "docs/results/ranks", "docs/results/models", "docs/results/costs", "docs/journal", "docs/gpu", "bench/README"],
 }
 root = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(root / "docs/book"))
@@ -89,7 +89,7 @@ def below(folder):
 def add_navigation(app, page, source):
     if page == root_doc:
         for caption, pages in NAVIGATION.items():
-            pages = [f"{p}/README" if (root / p).is_dir() else p for p in pages]
+            pages = [f"{p}/README" if (root / f"{p}/README.md").exists() else p for p in pages]
             source[0] += toctree([p for p in pages if (root / f"{p}.md").exists()], caption)
     for pages in NAVIGATION.values():
         for folder in pages:
