@@ -18,7 +18,7 @@
 //
 // A message's kernel occupies the GPU until its peer's kernel runs, too. All channels of a rank
 // together get at most `blocks_of_messages` blocks (one per channel if there are more channels), so
-// that the kernels of collectives always find room beside them.
+// that the kernels of collectives always find room next to them.
 //
 // The host's part is an Operation (dist/collectives/progress.h), driven in the background or by the
 // thread that waits. Work::wait blocks the host until both sides have posted the message and NCCL
