@@ -35,16 +35,27 @@ void finalize_at_exit() {
 // since variables override it.
 void let_tcp_go_both_ways() { setenv("OMPI_MCA_btl_tcp_flags", "9", /*overwrite=*/0); }
 
+/// Whether mpirun of Open MPI has started all ranks on this machine.
+bool are_on_one_machine() {
+  const char *all = std::getenv("OMPI_COMM_WORLD_SIZE"),
+             *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  return all != nullptr && here != nullptr && std::string(all) == here;
+}
+
+// Open MPI looks for fast networks for 0.2 s, which ranks of one machine do not use. mpirun's --mca
+// pml or mtl and the variables themselves have precedence.
+void look_for_no_networks() {
+  if (are_on_one_machine() && std::getenv("OMPI_MCA_mtl") == nullptr)
+    setenv("OMPI_MCA_pml", "ob1", /*overwrite=*/0);
+}
+
 // On machines that have IPv4 and IPv6 addresses, Open MPI 5 prints a warning at the start for each
 // pair of ranks (open-mpi/ompi#14079). Ranks of one machine need neither: their messages go through
 // memory. mpirun's --mca and the variables themselves have precedence, files of parameters do not.
 void choose_addresses() {
 #if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
-  const char *all = std::getenv("OMPI_COMM_WORLD_SIZE"),
-             *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (std::getenv("OMPI_MCA_btl_tcp_if_include") != nullptr) return;
-  const bool is_one_machine = all != nullptr && here != nullptr && std::string(all) == here;
-  if (!is_one_machine)
+  if (!are_on_one_machine())
     setenv("OMPI_MCA_btl_tcp_disable_family", "6", /*overwrite=*/0);
   else if (std::getenv("OMPI_MCA_btl_tcp_if_exclude") == nullptr)
     setenv("OMPI_MCA_btl_tcp_if_include", "lo", /*overwrite=*/0);
@@ -97,6 +108,7 @@ int start_mpi(std::chrono::milliseconds time_to_start, bool program_has_to) {
     MPI_Query_thread(&level);
   } else {
     let_tcp_go_both_ways();
+    look_for_no_networks();
     choose_addresses();
     const Deadline deadline("MPI_Init", time_to_start,
                             "some rank has not started, or cannot be reached");
