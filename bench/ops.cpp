@@ -13,13 +13,21 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/composed.h"
+#include "autograd/ops/conv.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/interpolate.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/norm.h"
+#include "autograd/ops/pad.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scan.h"
+#include "autograd/ops/scatter.h"
+#include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/statistics.h"
 #include "autograd/ops/unary.h"
 #include "extras/command_line.h"
 #include "report.h"
@@ -43,7 +51,9 @@ struct Op {
 
 std::map<std::string, Op> ops() {
   const Dims hidden{32, 128, 768}, logits{512, 1000}, heads{8, 12, 128, 64}, image{32, 64, 56, 56};
+  const Dims square{2048, 2048}, small{32, 64}, huge{64, 512, 1024}, feature{16, 64, 28, 28};
   const Tensor classes = randint(0, 1000, {512}), words = randint(0, 50'000, {64, 128});
+  const Tensor row = randint(0, 2048, {1024}), place = randint(0, 2048, square);
   const auto unary = [&](Tensor (*f)(const Tensor&)) {
     return Op{{hidden}, [f](const Tensors& x) { return f(x[0]); }};
   };
@@ -92,6 +102,68 @@ std::map<std::string, Op> ops() {
       {"global_avg_pool2d",
        {{image}, [](const Tensors& x) { return adaptive_avg_pool2d(x[0], 1); }}},
       {"upsample", {{image}, [](const Tensors& x) { return upsample_nearest2d(x[0], 2); }}},
+      {"sqrt", {{hidden}, [](const Tensors& x) { return sqrt(x[0] * x[0]); }}},
+      {"sigmoid", unary(sigmoid)},
+      {"erf", unary(erf)},
+      {"softplus", {{hidden}, [](const Tensors& x) { return softplus(x[0]); }}},
+      {"div", {{hidden, hidden}, [](const Tensors& x) { return x[0] / x[1]; }}},
+      {"maximum", {{hidden, hidden}, [](const Tensors& x) { return maximum(x[0], x[1]); }}},
+      {"clamp", {{hidden}, [](const Tensors& x) { return clamp(x[0], -1, 1); }}},
+      {"where", {{hidden, hidden}, [](const Tensors& x) { return where(x[0] > 0, x[0], x[1]); }}},
+      {"equal", {{hidden, hidden}, [](const Tensors& x) { return eq(x[0], x[1]); }}},
+      {"to_bf16", {{hidden}, [](const Tensors& x) { return x[0].to(bf16); }}},
+      {"dropout", {{hidden}, [](const Tensors& x) { return dropout(x[0], 0.1); }}},
+      {"randn", {{}, [hidden](const Tensors&) { return randn(hidden); }}},
+      {"add_transposed",
+       {{square, square}, [](const Tensors& x) { return x[0] + transpose(x[1], 0, 1); }}},
+      {"add_small", {{small, small}, [](const Tensors& x) { return x[0] + x[1]; }}},
+      {"exp_small", {{small}, [](const Tensors& x) { return exp(x[0]); }}},
+      {"sum_small", {{small}, [](const Tensors& x) { return x[0].sum(); }}},
+      {"softmax_small", {{small}, [](const Tensors& x) { return softmax(x[0], -1); }}},
+      {"layer_norm_small", {{small}, [](const Tensors& x) { return layer_norm(x[0], {64}); }}},
+      {"matmul_small", {{small, {64, 64}}, [](const Tensors& x) { return matmul(x[0], x[1]); }}},
+      {"add_huge", {{huge, huge}, [](const Tensors& x) { return x[0] + x[1]; }}},
+      {"exp_huge", {{huge}, [](const Tensors& x) { return exp(x[0]); }}},
+      {"sum_huge", {{huge}, [](const Tensors& x) { return x[0].sum(); }}},
+      {"softmax_huge", {{huge}, [](const Tensors& x) { return softmax(x[0], -1); }}},
+      {"max_rows", {{hidden}, [](const Tensors& x) { return max(x[0], -1).values; }}},
+      {"argmax", {{hidden}, [](const Tensors& x) { return argmax(x[0], -1); }}},
+      {"var", {{hidden}, [](const Tensors& x) { return var(x[0], {-1}); }}},
+      {"logsumexp", {{logits}, [](const Tensors& x) { return logsumexp(x[0], {-1}); }}},
+      {"cumsum", {{square}, [](const Tensors& x) { return cumsum(x[0], -1); }}},
+      {"sort", {{logits}, [](const Tensors& x) { return sort(x[0], -1).values; }}},
+      {"topk", {{logits}, [](const Tensors& x) { return topk(x[0], 5).values; }}},
+      {"index_select", {{square}, [row](const Tensors& x) { return index_select(x[0], 0, row); }}},
+      {"gather", {{square}, [place](const Tensors& x) { return gather(x[0], 1, place); }}},
+      {"scatter_add",
+       {{square, square}, [place](const Tensors& x) { return scatter_add(x[0], 1, place, x[1]); }}},
+      {"pad",
+       {{image},
+        [](const Tensors& x) {
+          return pad(x[0], {1, 1, 1, 1});
+        }}},
+      {"conv2d",
+       {{feature, {64, 64, 3, 3}},
+        [](const Tensors& x) { return conv2d(x[0], x[1], {}, {.padding = 1}); }}},
+      {"conv_1x1",
+       {{feature, {256, 64, 1, 1}}, [](const Tensors& x) { return conv2d(x[0], x[1]); }}},
+      {"conv_grouped",
+       {{feature, {64, 16, 3, 3}},
+        [](const Tensors& x) { return conv2d(x[0], x[1], {}, {.padding = 1, .groups = 4}); }}},
+      {"conv_depthwise",
+       {{feature, {64, 1, 3, 3}},
+        [](const Tensors& x) { return conv2d(x[0], x[1], {}, {.padding = 1, .groups = 64}); }}},
+      {"conv_dilated",
+       {{feature, {64, 64, 3, 3}},
+        [](const Tensors& x) { return conv2d(x[0], x[1], {}, {.padding = 2, .dilation = 2}); }}},
+      {"conv_transpose2d",
+       {{feature, {64, 32, 2, 2}},
+        [](const Tensors& x) { return conv_transpose2d(x[0], x[1], {}, {.stride = 2}); }}},
+      {"bilinear",
+       {{feature},
+        [](const Tensors& x) {
+          return interpolate(x[0], {.scale_factor = {2}, .mode = "bilinear"});
+        }}},
   };
 }
 
@@ -133,7 +205,9 @@ void run(const Settings& s, const std::string& name, const Op& op) {
         s, [&] { (void)op.f(x); }, report);
   }
   for (Tensor& input : x) input.requires_grad_();
-  const Tensor dy = randn(op.f(x).shape());
+  const Tensor y = op.f(x);
+  if (!y.requires_grad()) return;
+  const Tensor dy = randn(y.shape()).to(y.dtype());
   measure(
       s,
       [&] {

@@ -13,7 +13,7 @@ import time
 import keep_memory
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--op", required=True)
+parser.add_argument("--op", help="default: all, one line each")
 parser.add_argument("--backward", action="store_true")
 parser.add_argument("--threads", type=int, required=True)
 parser.add_argument("--seconds", type=float, default=1)
@@ -28,6 +28,8 @@ import torch.nn.functional as F  # noqa: E402
 
 torch.manual_seed(1)
 HIDDEN, LOGITS, HEADS, IMAGE = (32, 128, 768), (512, 1000), (8, 12, 128, 64), (32, 64, 56, 56)
+SQUARE, SMALL, HUGE, FEATURE = (2048, 2048), (32, 64), (64, 512, 1024), (16, 64, 28, 28)
+ROW, PLACE = torch.randint(0, 2048, (1024,)), torch.randint(0, 2048, SQUARE)
 CLASSES, WORDS = torch.randint(0, 1000, (512,)), torch.randint(0, 50_000, (64, 128))
 OPS = {
     "exp": ([HIDDEN], torch.exp),
@@ -57,15 +59,58 @@ OPS = {
     "avg_pool2d": ([IMAGE], lambda x: F.avg_pool2d(x, 2)),
     "global_avg_pool2d": ([IMAGE], lambda x: F.adaptive_avg_pool2d(x, 1)),
     "upsample": ([IMAGE], lambda x: F.interpolate(x, scale_factor=2)),
+    "sqrt": ([HIDDEN], lambda x: torch.sqrt(x * x)),
+    "sigmoid": ([HIDDEN], torch.sigmoid),
+    "erf": ([HIDDEN], torch.erf),
+    "softplus": ([HIDDEN], F.softplus),
+    "div": ([HIDDEN, HIDDEN], torch.div),
+    "maximum": ([HIDDEN, HIDDEN], torch.maximum),
+    "clamp": ([HIDDEN], lambda x: x.clamp(-1, 1)),
+    "where": ([HIDDEN, HIDDEN], lambda a, b: torch.where(a > 0, a, b)),
+    "equal": ([HIDDEN, HIDDEN], torch.eq),
+    "to_bf16": ([HIDDEN], lambda x: x.bfloat16()),
+    "dropout": ([HIDDEN], lambda x: F.dropout(x, 0.1)),
+    "randn": ([], lambda: torch.randn(HIDDEN)),
+    "add_transposed": ([SQUARE, SQUARE], lambda a, b: a + b.t()),
+    "add_small": ([SMALL, SMALL], torch.add),
+    "exp_small": ([SMALL], torch.exp),
+    "sum_small": ([SMALL], torch.sum),
+    "softmax_small": ([SMALL], lambda x: F.softmax(x, -1)),
+    "layer_norm_small": ([SMALL], lambda x: F.layer_norm(x, (64,))),
+    "matmul_small": ([SMALL, (64, 64)], torch.matmul),
+    "add_huge": ([HUGE, HUGE], torch.add),
+    "exp_huge": ([HUGE], torch.exp),
+    "sum_huge": ([HUGE], torch.sum),
+    "softmax_huge": ([HUGE], lambda x: F.softmax(x, -1)),
+    "max_rows": ([HIDDEN], lambda x: x.max(-1).values),
+    "argmax": ([HIDDEN], lambda x: x.argmax(-1)),
+    "var": ([HIDDEN], lambda x: x.var(-1)),
+    "logsumexp": ([LOGITS], lambda x: x.logsumexp(-1)),
+    "cumsum": ([SQUARE], lambda x: x.cumsum(-1)),
+    "sort": ([LOGITS], lambda x: x.sort(-1).values),
+    "topk": ([LOGITS], lambda x: x.topk(5).values),
+    "index_select": ([SQUARE], lambda x: x.index_select(0, ROW)),
+    "gather": ([SQUARE], lambda x: x.gather(1, PLACE)),
+    "scatter_add": ([SQUARE, SQUARE], lambda x, y: x.scatter_add(1, PLACE, y)),
+    "pad": ([IMAGE], lambda x: F.pad(x, (1, 1, 1, 1))),
+    "conv2d": ([FEATURE, (64, 64, 3, 3)], lambda x, w: F.conv2d(x, w, padding=1)),
+    "conv_1x1": ([FEATURE, (256, 64, 1, 1)], F.conv2d),
+    "conv_grouped": ([FEATURE, (64, 16, 3, 3)], lambda x, w: F.conv2d(x, w, padding=1, groups=4)),
+    "conv_depthwise": ([FEATURE, (64, 1, 3, 3)], lambda x, w: F.conv2d(x, w, padding=1, groups=64)),
+    "conv_dilated": ([FEATURE, (64, 64, 3, 3)], lambda x, w: F.conv2d(x, w, padding=2, dilation=2)),
+    "conv_transpose2d": ([FEATURE, (64, 32, 2, 2)], lambda x, w: F.conv_transpose2d(x, w, stride=2)),
+    "bilinear": ([FEATURE], lambda x: F.interpolate(x, scale_factor=2, mode="bilinear")),
 }
 
 
-def main():
-    torch.set_num_threads(args.threads)
-    sizes, op = OPS[args.op]
+def measure(name):
+    sizes, op = OPS[name]
     inputs = [torch.randn(size, requires_grad=args.backward) for size in sizes]
     if args.backward:
-        dy = torch.randn_like(op(*inputs))
+        y = op(*inputs)
+        if not y.requires_grad:
+            return
+        dy = torch.randn_like(y)
 
     def step():
         if not args.backward:
@@ -81,7 +126,7 @@ def main():
             start = time.perf_counter()
             step()
             times.append(time.perf_counter() - start)
-        row = {"framework": f"pytorch {torch.__version__}", "op": args.op, "backward": args.backward}
+        row = {"framework": f"pytorch {torch.__version__}", "op": name, "backward": args.backward}
         print(json.dumps({**row, "threads": args.threads, "ms": 1e3 * statistics.median(times)}), flush=True)
 
     for _ in range(3):
@@ -90,6 +135,12 @@ def main():
         return turn()
     for _ in sys.stdin:
         turn()
+
+
+def main():
+    torch.set_num_threads(args.threads)
+    for name in [args.op] if args.op else OPS:
+        measure(name)
 
 
 if __name__ == "__main__":

@@ -34,8 +34,14 @@ class Row:
 
 
 OPS = ["exp", "tanh", "relu", "silu", "gelu", "pow3", "add", "mul", "sum", "mean_rows", "sum_columns", "softmax",
-       "log_softmax", "cross_entropy", "layer_norm", "group_norm", "batch_norm", "matmul", "bmm", "attention", "embedding",
-       "cat", "transpose", "max_pool2d", "avg_pool2d", "global_avg_pool2d", "upsample"]
+       "log_softmax", "cross_entropy", "layer_norm", "group_norm", "batch_norm", "matmul", "bmm", "attention",
+       "embedding", "cat", "transpose", "max_pool2d", "avg_pool2d", "global_avg_pool2d", "upsample", "sqrt",
+       "sigmoid", "erf", "softplus", "div", "maximum", "clamp", "where", "equal", "to_bf16", "dropout", "randn",
+       "add_transposed", "add_small", "exp_small", "sum_small", "softmax_small", "layer_norm_small", "matmul_small",
+       "add_huge", "exp_huge", "sum_huge", "softmax_huge", "max_rows", "argmax", "var", "logsumexp", "cumsum",
+       "sort", "topk", "index_select", "gather", "scatter_add", "pad", "conv2d", "conv_1x1", "conv_grouped",
+       "conv_depthwise", "conv_dilated", "conv_transpose2d", "bilinear"]
+FORWARD_ONLY = ["equal", "argmax", "randn"]
 
 ROWS = [
     Row("train", "resnet20", "f32", 128, 1.3),
@@ -63,7 +69,7 @@ ROWS = [
     Row("all_reduce", bytes=16 << 20),
     Row("start_up", "resnet20", "f32", 128, 10),
     Row("memory", "resnet18", "f32", 128, 0.7),
-    *(Row(kind, op) for op in OPS for kind in ("op", "grad")),
+    *(Row(kind, op) for op in OPS for kind in ("op", "grad") if kind == "op" or op not in FORWARD_ONLY),
 ]
 
 
