@@ -2,16 +2,19 @@
 // defines the value of each element.
 
 #include "tensor/cpu/cpu_backend.h"
+#include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/lines.h"
 #include "tensor/draw.h"
 
 namespace rondo::cpu {
 namespace {
 
+constexpr std::int64_t elements_of_block = 1024;  // a multiple of the values per Philox block
+
 /// y[i] = draw(i) for every element i in row-major order. draw fills blocks: draw(i, n, out).
 template <class C, class Draw>
 void fill_blocks(const Tensor& y, const Draw& draw) {
-  constexpr std::int64_t block = 1024;  // a multiple of the values per Philox block
+  constexpr std::int64_t block = elements_of_block;
   const std::int64_t count = y.numel(), blocks = (count + block - 1) / block;
   const bool dense = y.is_contiguous();
 #pragma omp parallel for schedule(static) if (count >= parallel_grain / 8)
@@ -60,6 +63,13 @@ void CpuBackend::do_uniform(const Tensor& y, Philox random, double low, double h
 void CpuBackend::do_normal(const Tensor& y, Philox random, double mean, double stddev) {
   require<DTypeError>(is_floating(y.dtype()), "normal: expected a floating-point dtype, got ",
                       y.dtype());
+  if (y.dtype() != f64) {
+    const std::uint64_t stream = random.stream + (random.shift == nullptr ? 0 : *random.shift);
+    return fill_blocks<float>(y, [&](std::int64_t begin, std::int64_t, float* out) {
+      kernels().normals(random.seed, stream, static_cast<std::uint64_t>(begin) / 2,
+                        elements_of_block / 2, mean, stddev, out);  // also beyond the last element
+    });
+  }
   fill_blocks<double>(y, [&](std::int64_t begin, std::int64_t n, double* out) {
     for (std::int64_t i = 0; i < n; i += 2) {
       const auto [first, second] =

@@ -129,6 +129,11 @@ struct LSTMKernels {
                    const float* dh, float* dc, float* dgates);
 };
 
+/// Elements 2 first_pair, 2 first_pair + 1, … of a normal tensor (tensor/draw.h); `pairs` is a
+/// multiple of 16.
+using NormalsKernel = void (*)(std::uint64_t seed, std::uint64_t stream, std::uint64_t first_pair,
+                               std::int64_t pairs, double mean, double stddev, float* y);
+
 /// y[r] = Σ_k w[r][k] x[k]; the rows of w are `stride` apart.
 using MatvecKernel = void (*)(const float* w, std::int64_t stride, const float* x,
                               std::int64_t rows, std::int64_t n, float* y);
@@ -267,6 +272,7 @@ struct Kernels {
   BatchNormKernels<Bf16Bits> batch_norm_bf16;
   SoftmaxKernels softmax;
   LayerNormKernels layer_norm;
+  NormalsKernel normals;
   LSTMKernels lstm;
   WinogradKernels winograd;
   PackedKernels packed;
@@ -288,6 +294,7 @@ const Kernels& kernels();
   extern const BatchNormKernels<Bf16Bits> batch_norm_bf16; \
   extern const SoftmaxKernels softmax_f32;                 \
   extern const LayerNormKernels layer_norm;                \
+  extern const NormalsKernel normals_f32;                  \
   extern const LSTMKernels lstm;                           \
   extern const WinogradKernels winograd;                   \
   extern const PackedKernels packed;                       \
