@@ -170,6 +170,17 @@ void CpuBackend::do_index_select(const Tensor& x, std::int64_t dim, const Tensor
   visit_word(x.dtype(), [&]<class T>() {
     const T* from = static_cast<const T*>(x.data_ptr());
     T* to = static_cast<T*>(y.data_ptr());
+    if (x_step == 1 && y_step == 1 && run.x != 1) {  // the elements of a line are neighbours
+      auto of_line = [&] {
+        return [&](const Offsets<2>& at) {
+          for (std::int64_t i = 0; i < count; ++i)
+            to[at[1] + i] = from[at[0] + which[i * which_stride]];
+        };
+      };
+      return for_each_position<2>(without(x.shape(), dim),
+                                  {without(x.strides(), dim), without(y.strides(), dim)}, count,
+                                  of_line);
+    }
     // Positions: (slow dimensions of x) × (entries of the index); each position copies one run.
     auto make_body = [&] {
       return [&](const Offsets<3>& at) {

@@ -27,41 +27,43 @@ struct Keyed {
 /// Whether a comes before b in the requested order. The index makes the order total, so any
 /// algorithm gives a "stable" result.
 template <class C>
-bool before(const Keyed<C>& a, const Keyed<C>& b, bool descending) {
+[[gnu::always_inline]] inline bool before(const Keyed<C>& a, const Keyed<C>& b, bool descending) {
   const C low = descending ? b.key : a.key, high = descending ? a.key : b.key;
   if (low < high || (low == low && high != high)) return true;
   if (high < low || (high == high && low != low)) return false;
   return a.index < b.index;
 }
 
-constexpr std::int64_t sample = 2048;
+constexpr std::int64_t shortest = 512;  // lines of which a sample is taken
 
-/// Fills `keyed` with candidates for the first k elements of the line: all elements, or, if k is a
-/// small part of a long line, slightly more than k.
+/// Writes candidates for the first k elements of the line to `keyed`, which has the line's size:
+/// all elements, or, if k is a small part of a long line, slightly more than k. Returns their
+/// number.
 template <class C>
-void candidates(const std::vector<C>& line, std::int64_t k, bool descending,
-                std::vector<Keyed<C>>& keyed) {
-  const std::int64_t n = std::ssize(line);
-  keyed.clear();
-  if (n >= 8 * sample && k <= n / 8) {
-    for (std::int64_t i = 0; i < sample; ++i)
-      keyed.push_back({line[i * n / sample], i * n / sample});
+std::int64_t candidates(const std::vector<C>& line, std::int64_t k, bool descending,
+                        std::vector<Keyed<C>>& keyed) {
+  const std::int64_t n = std::ssize(line), sample = std::min<std::int64_t>(2048, n / 8);
+  if (n >= shortest && k <= n / 8) {
+    for (std::int64_t i = 0; i < sample; ++i) keyed[i] = {line[i * (n / sample)], i};
     // About a fraction k / n of the sample comes before the k-th element, with a standard deviation
     // of the root of that number. With four standard deviations added, there are too few candidates
     // once in 30,000 lines.
     const double expected = static_cast<double>(k * sample) / static_cast<double>(n);
-    const auto rank = static_cast<std::int64_t>(expected + 4 * std::sqrt(expected) + 4);
+    const auto rank =
+        std::min(sample - 1, static_cast<std::int64_t>(expected + 4 * std::sqrt(expected) + 4));
     auto compare = [&](const auto& a, const auto& b) { return before(a, b, descending); };
-    std::nth_element(keyed.begin(), keyed.begin() + rank, keyed.end(), compare);
-    const Keyed<C> pivot = keyed[rank];
-    keyed.clear();
+    std::nth_element(keyed.begin(), keyed.begin() + rank, keyed.begin() + sample, compare);
+    const C pivot = keyed[rank].key;
+    // Elements equal to the pivot are included, and so is NaN.
+    std::int64_t count = 0;
     for (std::int64_t i = 0; i < n; ++i) {
-      if (before({line[i], i}, pivot, descending)) keyed.push_back({line[i], i});
+      keyed[count] = {line[i], i};
+      count += descending ? !(line[i] < pivot) : !(pivot < line[i]);
     }
-    if (std::ssize(keyed) > k) return;
-    keyed.clear();
+    if (count > k) return count;
   }
-  for (std::int64_t i = 0; i < n; ++i) keyed.push_back({line[i], i});
+  for (std::int64_t i = 0; i < n; ++i) keyed[i] = {line[i], i};
+  return n;
 }
 
 /// The first k elements of the sorted order of every line of x; values and indices have size k at
@@ -71,17 +73,17 @@ void first_sorted(const Tensor& x, std::int64_t dim, bool descending, std::int64
                   const Tensor& values, const Tensor& indices) {
   const std::int64_t n = size_along(x, dim);
   auto make_body = [&] {
-    return [&, line = std::vector<C>(n), keyed = std::vector<Keyed<C>>(),
+    return [&, line = std::vector<C>(n), keyed = std::vector<Keyed<C>>(n),
             order = std::vector<std::int64_t>(k)](const Offsets<3>& at) mutable {
       load(x.dtype(), x.data_ptr(), at[0], stride_along(x, dim), n, line.data());
-      candidates(line, k, descending, keyed);
+      const auto end = keyed.begin() + candidates(line, k, descending, keyed);
       auto compare = [&](const auto& a, const auto& b) { return before(a, b, descending); };
       if (k == n) {
-        std::sort(keyed.begin(), keyed.end(), compare);
+        std::sort(keyed.begin(), end, compare);
       } else if (k <= longest_heap) {
-        std::partial_sort(keyed.begin(), keyed.begin() + k, keyed.end(), compare);
+        std::partial_sort(keyed.begin(), keyed.begin() + k, end, compare);
       } else {
-        std::nth_element(keyed.begin(), keyed.begin() + k, keyed.end(), compare);
+        std::nth_element(keyed.begin(), keyed.begin() + k, end, compare);
         std::sort(keyed.begin(), keyed.begin() + k, compare);
       }
       for (std::int64_t i = 0; i < k; ++i) {
