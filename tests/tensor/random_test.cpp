@@ -131,6 +131,25 @@ TEST(Uniform, Moments) {
   EXPECT_NEAR(variance, 0.75, 5 * std::sqrt(0.75 * 0.75 * 0.8 / n));
 }
 
+// The vector functions of f32 differ from the scalar ones of f64 by far less than a rounding.
+TEST(Normal, OfF32IsThatOfF64Rounded) {
+  const std::int64_t n = 300'001;
+  const Tensor wide = empty({n}, {.dtype = f64});
+  backend(wide).normal(wide, Philox{5, 3}, 0.25, 2);
+  for (DType dtype : {f32, bf16, f16}) {
+    const Tensor y = empty({n}, {.dtype = dtype});
+    backend(y).normal(y, Philox{5, 3}, 0.25, 2);
+    const std::vector<double> want = wide.to(f32).to(dtype).to(f64).to_vector<double>(),
+                              got = y.to(f64).to_vector<double>();
+    std::int64_t others = 0;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      others += got[i] != want[i];
+      ASSERT_NEAR(got[i], want[i], 2 * tolerance(dtype) * std::max(std::abs(want[i]), 0x1p-10));
+    }
+    EXPECT_LE(others, 3) << dtype;  // numbers halfway between two of the dtype
+  }
+}
+
 TEST(Normal, MomentsTailsAndIndependenceOfThePair) {
   const std::int64_t n = 1'000'000;
   const Tensor y = empty({n}, {.dtype = f64});
