@@ -29,6 +29,16 @@ import torch.nn.functional as F  # noqa: E402
 torch.manual_seed(1)
 HIDDEN, LOGITS, HEADS, IMAGE = (32, 128, 768), (512, 1000), (8, 12, 128, 64), (32, 64, 56, 56)
 CLASSES, WORDS = torch.randint(0, 1000, (512,)), torch.randint(0, 50_000, (64, 128))
+
+
+def rotary(x):
+    """As in the models of Hugging Face."""
+    angle = torch.arange(x.shape[-2])[:, None] * 10000 ** -(torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    angle = torch.cat([angle, angle], -1)
+    a, b = x.chunk(2, -1)
+    return x * angle.cos() + torch.cat([-b, a], -1) * angle.sin()
+
+
 OPS = {
     "exp": ([HIDDEN], torch.exp),
     "tanh": ([HIDDEN], torch.tanh),
@@ -50,6 +60,7 @@ OPS = {
     "matmul": ([(512, 512), (512, 512)], torch.matmul),
     "bmm": ([(96, 128, 64), (96, 64, 128)], torch.bmm),
     "attention": ([HEADS] * 3, F.scaled_dot_product_attention),
+    "rotary_embedding": ([(8, 8, 512, 64)], rotary),
     "embedding": ([(50_000, 512)], lambda w: F.embedding(WORDS, w)),
     "cat": ([HIDDEN, HIDDEN], lambda a, b: torch.cat([a, b], -1)),
     "transpose": ([(2048, 2048)], lambda x: x.t().contiguous()),
