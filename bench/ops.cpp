@@ -86,6 +86,8 @@ std::map<std::string, Op> ops() {
       {"attention",
        {{heads, heads, heads},
         [](const Tensors& x) { return scaled_dot_product_attention(x[0], x[1], x[2]); }}},
+      {"rotary_embedding",
+       {{{8, 8, 512, 64}}, [](const Tensors& x) { return rotary_embedding(x[0]); }}},
       {"embedding",
        {{{50'000, 512}}, [words](const Tensors& x) { return embedding(x[0], words); }}},
       {"cat",

@@ -74,6 +74,16 @@ class Backend {
     const KernelCall call("where", {}, condition, a, b, y);
     do_where(condition, a, b, y);
   }
+  /// Rotates the points (a, b) by angles: ya = a cosine - b sine, yb = b cosine + a sine, rounded
+  /// once. requires: all have the same shape; a, b, ya and yb have the same dtype; cosine and sine
+  /// are f64 for f64, and f32 for all others.
+  void rotate(const Tensor& a, const Tensor& b, const Tensor& cosine, const Tensor& sine,
+              const Tensor& ya, const Tensor& yb) {
+    assert(same_shape(a, b, cosine, sine, ya, yb) && same_dtype(a, b, ya, yb));
+    const KernelCall call("rotate", {.flops = 6 * static_cast<double>(ya.numel())}, a, b, cosine,
+                          sine, ya, yb);
+    do_rotate(a, b, cosine, sine, ya, yb);
+  }
 
   // ---- Reductions and scans ----
 
@@ -482,6 +492,8 @@ class Backend {
                          OpParams params) = 0;
   virtual void do_where(const Tensor& condition, const Tensor& a, const Tensor& b,
                         const Tensor& y) = 0;
+  virtual void do_rotate(const Tensor& a, const Tensor& b, const Tensor& cosine, const Tensor& sine,
+                         const Tensor& ya, const Tensor& yb) = 0;
   virtual void do_reduce(ReductionOp op, const Tensor& x, const Tensor& y) = 0;
   virtual void do_extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
                            const Tensor& indices) = 0;

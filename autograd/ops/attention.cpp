@@ -296,6 +296,28 @@ Tensor by_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   return reshape(y, joined(shape, length, v.size(-1)));
 }
 
+/// (a, b), the halves of x's last dimension, to (a cosine - b sine, b cosine + a sine).
+Tensor rotated(const Tensor& x, const Tensor& cosine, const Tensor& sine);
+
+struct RotaryBackward final : Node {
+  Tensor cosine, sine;
+  RotaryBackward(Tensor cosine, Tensor sine) : cosine(std::move(cosine)), sine(std::move(sine)) {}
+  const char* name() const override { return "rotary_embedding"; }
+  // The rotation back, so derivatives of any order are this op.
+  Tensors backward(const Tensors& dy) override { return {rotated(dy[0], cosine, -sine)}; }
+};
+
+Tensor rotated(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
+  const Tensor y = Tensor::empty_like(x);
+  no_grad([&] {
+    const std::int64_t half = cosine.size(-1);
+    const Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
+    backend(x).rotate(a, b, cosine.expand(a.shape()), sine.expand(a.shape()), y.narrow(-1, 0, half),
+                      y.narrow(-1, half, half));
+  });
+  return record<RotaryBackward>({x}, y, cosine, sine);
+}
+
 }  // namespace
 
 AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -373,7 +395,9 @@ Tensor rotary_embedding(const Tensor& x, RotaryOptions options) {
   const double step =
       -std::log(options.base) / static_cast<double>(std::max<std::int64_t>(half, 1));
   const Tensor angle = unsqueeze(position, 1) * exp((numbered(half, like) - 1) * step);
-  const Tensor cosine = cos(angle), sine = sin(angle), wide_x = x.to(wide);
+  const Tensor cosine = cos(angle), sine = sin(angle);
+  if (!TraceMode::is_enabled()) return rotated(x, cosine, sine);
+  const Tensor wide_x = x.to(wide);  // exporters of graphs know these ops
   const Tensor a = wide_x.narrow(-1, 0, half), b = wide_x.narrow(-1, half, half);
   return cat({a * cosine - b * sine, b * cosine + a * sine}, -1).to(x.dtype());
 }

@@ -31,6 +31,16 @@ HIDDEN, LOGITS, HEADS, IMAGE = (32, 128, 768), (512, 1000), (8, 12, 128, 64), (3
 SQUARE, SMALL, HUGE, FEATURE = (2048, 2048), (32, 64), (64, 512, 1024), (16, 64, 28, 28)
 ROW, PLACE = torch.randint(0, 2048, (1024,)), torch.randint(0, 2048, SQUARE)
 CLASSES, WORDS = torch.randint(0, 1000, (512,)), torch.randint(0, 50_000, (64, 128))
+
+
+def rotary(x):
+    """As in the models of Hugging Face."""
+    angle = torch.arange(x.shape[-2])[:, None] * 10000 ** -(torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    angle = torch.cat([angle, angle], -1)
+    a, b = x.chunk(2, -1)
+    return x * angle.cos() + torch.cat([-b, a], -1) * angle.sin()
+
+
 OPS = {
     "exp": ([HIDDEN], torch.exp),
     "tanh": ([HIDDEN], torch.tanh),
@@ -52,6 +62,7 @@ OPS = {
     "matmul": ([(512, 512), (512, 512)], torch.matmul),
     "bmm": ([(96, 128, 64), (96, 64, 128)], torch.bmm),
     "attention": ([HEADS] * 3, F.scaled_dot_product_attention),
+    "rotary_embedding": ([(8, 8, 512, 64)], rotary),
     "embedding": ([(50_000, 512)], lambda w: F.embedding(WORDS, w)),
     "cat": ([HIDDEN, HIDDEN], lambda a, b: torch.cat([a, b], -1)),
     "transpose": ([(2048, 2048)], lambda x: x.t().contiguous()),

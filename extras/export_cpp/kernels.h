@@ -316,6 +316,27 @@ void scale(const float* x, const float* w, const float* b, float* y, Int outer, 
     for (Int i = 0; i < inner; ++i) y[i] = Then(x[i] * w[o % channels] + b[o % channels]);
 }
 )text"},
+    {"overlap", "", R"text(
+// Adds x (planes, R, S, H, W) to the pixels of y (planes, P, Q) from which a convolution with windows
+// of R x S would compute (H, W). y = Then(the sums).
+template <Function Then>
+void overlap(const float* x, float* y, Int planes, Int H, Int W, Int P, Int Q, Int R, Int S,
+             Int stride_h, Int stride_w, Int pad_h, Int pad_w, Int dilation_h, Int dilation_w) {
+  for (Int plane = 0; plane < planes; ++plane, y += P * Q) {
+    std::fill(y, y + P * Q, 0.0f);
+    for (Int window = 0; window < R * S; ++window)
+      for (Int h = 0; h < H; ++h, x += W) {
+        const Int p = h * stride_h + window / S * dilation_h - pad_h;
+        const Int first = window % S * dilation_w - pad_w;
+        for (Int w = 0; w < W; ++w) {
+          const Int q = w * stride_w + first;
+          if (p >= 0 && p < P && q >= 0 && q < Q) y[p * Q + q] += x[w];
+        }
+      }
+    for (Int i = 0; i < P * Q; ++i) y[i] = Then(y[i]);
+  }
+}
+)text"},
     {"layer_norm", "", R"text(
 // y = Then((x - mean) / sqrt(variance + eps) * w + b) of each row of x (rows, n).
 template <Function Then>

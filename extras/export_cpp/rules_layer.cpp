@@ -53,6 +53,23 @@ void conv2d(Lowering& l) {
     l.add("conv2d", list(x[0], groups, c, image, k, window), operands, l.result());
 }
 
+/// A product gives what each pixel of x adds to the elements of a window of y; `overlap` adds them.
+void conv_transpose2d(Lowering& l) {
+  const Tensor w = l.weight(1);
+  const Dims x = l.shape(0), &stride = l.integers("stride"), &padding = l.integers("padding"),
+             &dilation = l.integers("dilation");
+  require(l.integer("groups") == 1, place_of(l.node()), " has ", l.integer("groups"),
+          " groups; only 1 has a C++ form");
+  const Int added = product(w.shape(), 1, 4);
+  l.add("pointwise", list(x[0], x[1], x[2] * x[3], added),
+        {l.in(), l.weights(w.reshape({x[1], added}).t()), l.weights(zeros({added}))},
+        {x[0], added, x[2], x[3]});
+  Step& step = l.add("overlap", "", {l.out()}, l.result());
+  step.numbers =
+      list(x[0] * w.size(1), x[2], x[3], l.result()[2], l.result()[3], w.size(2), w.size(3),
+           stride[0], stride[1], padding[0], padding[1], dilation[0], dilation[1]);
+}
+
 /// y = x scale + shift for each channel, in the weights of the layer before it if possible.
 void batch_norm(Lowering& l) {
   const Int channels = l.result()[1];
@@ -139,6 +156,7 @@ void add_layer_rules(Rules& rules) {
   rules.insert({{"linear", linear},
                 {"bmm", bmm},
                 {"conv2d", conv2d},
+                {"conv_transpose2d", conv_transpose2d},
                 {"batch_norm_inference", batch_norm},
                 {"layer_norm", layer_norm},
                 {"softmax", [](Lowering& l) { softmax(l, "false"); }},

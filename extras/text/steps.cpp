@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "extras/text/text_ops.h"
@@ -31,11 +32,22 @@ const json& field(const json& object, const char* key, std::string_view what) {
   return *found;
 }
 
+/// Not a float, which may be too large for an integer.
+std::int64_t integer_of(const json& value, std::string_view what) {
+  require<IoError>(value.is_number_integer(), "the ", what, " is ", value.dump(),
+                   ", not an integer");
+  return value.get<std::int64_t>();
+}
+
 /// The field, or the default if it is missing or null.
 template <class T>
 T field_or(const json& object, const char* key, T otherwise) {
   const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? otherwise : found->get<T>();
+  if (found == object.end() || found->is_null()) return otherwise;
+  if constexpr (std::is_same_v<T, std::int64_t>)
+    return integer_of(*found, key);
+  else
+    return found->get<T>();
 }
 
 std::string text_of(const json& object, const char* key, std::string_view what) {
@@ -247,7 +259,7 @@ std::function<void(const std::string&, Ids&)> make_model(const json& object,
 
 /// Ids are below 2^31, so that two of them fit into a key.
 std::int64_t checked_id(const json& value, const std::string& token) {
-  const auto id = value.get<std::int64_t>();
+  const std::int64_t id = integer_of(value, "id of the token " + token);
   require<IoError>(id >= 0 && id < std::int64_t{1} << 31, "the id ", id, " of the token ", token,
                    " is not from 0 to 2147483647");
   return id;
@@ -261,7 +273,7 @@ PostProcessor make_post_processor(const json& object, int depth) {
   if (type == "ByteLevel") return [](Ids ids) { return ids; };  // it changes offsets only
   if (type == "BertProcessing" || type == "RobertaProcessing") {
     const auto id = [&](const char* key) {
-      return field(object, key, "post_processor").at(1).get<std::int64_t>();
+      return integer_of(field(object, key, "post_processor").at(1), key);
     };
     return [cls = id("cls"), sep = id("sep")](Ids ids) {
       ids.insert(ids.begin(), cls);
@@ -281,7 +293,7 @@ PostProcessor make_post_processor(const json& object, int depth) {
       const std::string name =
           text_of(field(item, "SpecialToken", "template"), "id", "SpecialToken");
       for (const json& id : field(field(tokens, name.c_str(), "special_tokens"), "ids", "token"))
-        (is_after ? after : before).push_back(id.get<std::int64_t>());
+        (is_after ? after : before).push_back(integer_of(id, "id of " + name));
     }
     return [before, after](Ids ids) {
       ids.insert(ids.begin(), before.begin(), before.end());

@@ -150,6 +150,8 @@ std::vector<Piece> Regex::split(std::string_view text) const {
   const icu::UnicodeString wide = utf16_of(text);
   const std::unique_ptr<icu::RegexMatcher> matcher(
       static_cast<const icu::RegexPattern*>(pattern_.get())->matcher(wide, status));
+  // In steps of 10,000 states: a pattern from a file may take exponential time.
+  if (matcher != nullptr) matcher->setTimeLimit(1000 + wide.length(), status);
   std::vector<Piece> pieces;
   const auto add = [&](std::int32_t begin, std::int32_t end, bool is_match) {
     if (begin < end) pieces.push_back({utf8_of(wide.tempSubStringBetween(begin, end)), is_match});

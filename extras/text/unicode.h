@@ -39,7 +39,8 @@ class Regex {
  public:
   /// Throws IoError if it is invalid.
   explicit Regex(const std::string& pattern);
-  /// The matches and the texts between them, without empty ones.
+  /// The matches and the texts between them, without empty ones. Throws Error if that takes a
+  /// regular expression too many steps, which are limited in proportion to the text.
   std::vector<Piece> split(std::string_view text) const;
 
  private:

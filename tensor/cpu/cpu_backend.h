@@ -25,6 +25,8 @@ class CpuBackend : public Backend {
                  OpParams params) override;
   void do_where(const Tensor& condition, const Tensor& a, const Tensor& b,
                 const Tensor& y) override;
+  void do_rotate(const Tensor& a, const Tensor& b, const Tensor& cosine, const Tensor& sine,
+                 const Tensor& ya, const Tensor& yb) override;
 
   // reduce.cpp
   void do_reduce(ReductionOp op, const Tensor& x, const Tensor& y) override;

@@ -1,4 +1,4 @@
-// Element-wise kernels: fill, copy, unary, binary, where.
+// Element-wise kernels: fill, copy, unary, binary, where, rotate.
 //
 // Every loop is a StridedLoop whose rows are split into blocks of `row_block` elements. A block is
 // loaded into the compute type, computed by an ISA kernel on dense memory, and stored. Each of
@@ -81,6 +81,17 @@ void copy_row(std::array<char*, 2> at, std::array<std::int64_t, 2> step, std::in
   }
   for (std::int64_t i = 0; i < n; ++i)
     *reinterpret_cast<Word*>(at[1] + i * step[1]) = *reinterpret_cast<Word*>(at[0] + i * step[0]);
+}
+
+template <class C>
+void rotate_row(const C* a, const C* b, const C* cosine, const C* sine, C* ya, C* yb,
+                std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    const C p = a[i], q = b[i];
+    ya[i] = p * cosine[i] - q * sine[i];
+    yb[i] = q * cosine[i] + p * sine[i];
+  }
 }
 
 /// Splits a row into blocks: f(offset, length).
@@ -189,6 +200,26 @@ void CpuBackend::do_where(const Tensor& condition, const Tensor& a, const Tensor
         const char* from = first ? at[1] + i * step[1] : at[2] + i * step[2];
         *reinterpret_cast<T*>(at[3] + i * step[3]) = *reinterpret_cast<const T*>(from);
       }
+    });
+  });
+}
+
+void CpuBackend::do_rotate(const Tensor& a, const Tensor& b, const Tensor& cosine,
+                           const Tensor& sine, const Tensor& ya, const Tensor& yb) {
+  StridedLoop<6> loop({&a, &b, &cosine, &sine, &ya, &yb});
+  visit_float_compute(ya.dtype(), "rotate", [&]<class C>() {
+    loop.for_each_row([&](auto at, auto step, std::int64_t n) {
+      in_blocks(n, [&](std::int64_t i, std::int64_t length) {
+        C buffers[6][row_block];
+        const auto in = [&](const Tensor& x, std::size_t k) {
+          return dense_block(x, at[k] + i * step[k], step[k], length, buffers[k]);
+        };
+        OutputBlock<C> to_a(ya, at[4] + i * step[4], step[4], buffers[4]);
+        OutputBlock<C> to_b(yb, at[5] + i * step[5], step[5], buffers[5]);
+        rotate_row(in(a, 0), in(b, 1), in(cosine, 2), in(sine, 3), to_a.data, to_b.data, length);
+        to_a.store(length);
+        to_b.store(length);
+      });
     });
   });
 }

@@ -23,6 +23,8 @@ class CudaBackend : public Backend {
                  OpParams params) override;
   void do_where(const Tensor& condition, const Tensor& a, const Tensor& b,
                 const Tensor& y) override;
+  void do_rotate(const Tensor& a, const Tensor& b, const Tensor& cosine, const Tensor& sine,
+                 const Tensor& ya, const Tensor& yb) override;
 
   // reduce.cu, scan.cu, softmax.cu
   void do_reduce(ReductionOp op, const Tensor& x, const Tensor& y) override;

@@ -4,12 +4,15 @@
 
 #include <limits>
 
+#include "autograd/autograd_meta.h"
 #include "autograd/engine.h"
 #include "autograd/gradcheck.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
+#include "autograd/trace.h"
 #include "support/errors.h"
 #include "support/fill.h"
+#include "support/layouts.h"
 #include "support/sequence_case.h"
 #include "support/support.h"
 
@@ -147,6 +150,23 @@ TEST(RotaryEmbedding, Of16BitsIsRoundedOnce) {
   const Tensor y = rotary_embedding(x, {.offset = 5000});
   EXPECT_EQ(y.dtype(), bf16);
   EXPECT_TRUE(identical(y, rotary_embedding(x.to(f32), {.offset = 5000}).to(bf16)));
+}
+
+/// Exporters of graphs know the ops, but not the kernel.
+TEST(RotaryEmbedding, OfAnyLayoutIsThatOfTheTracedOps) {
+  for (const DType dtype : {f64, f32, bf16, f16})
+    for (const Dims& sizes : {Dims{2, 3, 5, 6}, {3, 2}, {2, 3, 4, 2050}, {0, 4}, {2, 0}})
+      for (const Layout layout : all_layouts) {
+        const Tensor x = relaid(layout, randn(sizes), dtype).requires_grad_();
+        const Tensor y = rotary_embedding(x, {.offset = 3});
+        EXPECT_STREQ(autograd_meta(y).grad_fn->name(), "rotary_embedding");
+        EXPECT_EQ(y.dtype(), dtype);
+        const TraceMode tracing;
+        const Tensor traced = rotary_embedding(x, {.offset = 3});
+        EXPECT_STRNE(autograd_meta(traced).grad_fn->name(), "rotary_embedding");
+        EXPECT_TRUE(all_close(y.detach(), traced.detach(), tolerance(dtype, 2, 4)))
+            << dtype << sizes;
+      }
 }
 
 TEST(Attention, BooleanMasksSayWhoTakesPart) {

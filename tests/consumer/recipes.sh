@@ -7,7 +7,7 @@ complain() {
   echo "$1"
   exit 1
 }
-for recipe in spack/package.py easybuild/rondo.eb conan/conanfile.py; do
+for recipe in spack/package.py easybuild/*.eb conan/conanfile.py; do
   "$3" -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$recipe" || complain "$recipe is not Python"
 done
 "$3" - "$version" <<'CODE' || complain "vcpkg/vcpkg.json does not name version $version"
@@ -24,6 +24,10 @@ for name in vcpkg_cmake_configure vcpkg_cmake_install vcpkg_cmake_config_fixup v
 done >"$scratch/port.cmake"
 echo "include($PWD/vcpkg/portfile.cmake)" >>"$scratch/port.cmake"
 "$2" -DCURRENT_PACKAGES_DIR="$scratch" -P "$scratch/port.cmake"
+# Conan runs the recipe as far as its export of the sources, if it is installed.
+if command -v conan >/dev/null; then
+  CONAN_HOME=$scratch/conan conan export conan >"$scratch/export" 2>&1 || complain "conan export: $(tail -n 3 "$scratch/export")"
+fi
 # Every section of an Apptainer file is one that Apptainer knows, and each stage has its base.
 sections=$(sed -n 's/^%\([a-z]*\).*/\1/p' apptainer.def | sort -u)
 for section in $sections; do

@@ -168,10 +168,12 @@ void attention_rows(std::vector<Op>& rows) {
   row(".floating", {{{2, 3, 2}}, {{2, 3, 2}}, {{2, 3, 2}}, {{3, 3}}}, {});
   row(".grouped", {{{2, 4, 3, 2}}, {{2, 2, 5, 2}}, {{2, 2, 5, 3}}},
       {.is_causal = true, .enable_gqa = true});
-  rows.push_back({.name = "rotary_embedding",
-                  .inputs = {{{2, 3, 6}}},
-                  .f = [](X x) { return rotary_embedding(x[0], {.base = 100, .offset = 5}); },
-                  .length = 2});
+  for (const auto& [name, sizes] :
+       {std::pair("rotary_embedding", Dims{2, 3, 6}), {"rotary_embedding.heads", {2, 2, 3, 4}}})
+    rows.push_back({.name = name,
+                    .inputs = {{sizes}},
+                    .f = [](X x) { return rotary_embedding(x[0], {.base = 100, .offset = 5}); },
+                    .length = 2});
 }
 
 void norm_rows(std::vector<Op>& rows) {

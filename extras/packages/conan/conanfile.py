@@ -5,6 +5,8 @@ from conan import ConanFile
 from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, load
 
+FOLDERS = ("tensor", "autograd", "nn", "optim", "data", "io", "dist", "train", "extras", "include", "cmake")
+
 
 class RondoConan(ConanFile):
     name = "rondo"
@@ -13,9 +15,8 @@ class RondoConan(ConanFile):
     settings = "os", "arch", "compiler", "build_type"
     options = {"shared": [True, False], "fPIC": [True, False]}
     default_options = {"shared": False, "fPIC": True}
-    # MPI, LAPACK and protobuf are those of the system, if they are found.
+    # oneDNN is that of the system (ConanCenter has 2.4 only), and so are MPI, LAPACK and protobuf, if they are found.
     requires = (
-        "onednn/[>=3.1]",
         "nlohmann_json/[>=3.11]",
         "fmt/[>=9]",
         "libarchive/[>=3.6]",
@@ -26,7 +27,6 @@ class RondoConan(ConanFile):
         "libpng/[>=1.6]",
     )
     tool_requires = ("cmake/[>=3.22]", "ninja/[>=1.10]")
-    folders = ("tensor", "autograd", "nn", "optim", "data", "io", "dist", "train", "extras", "include", "cmake")
 
     def _checkout(self):
         return os.path.join(self.recipe_folder, "..", "..", "..")
@@ -36,7 +36,7 @@ class RondoConan(ConanFile):
         self.version = ".".join(re.findall(r"define RONDO_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", text))
 
     def export_sources(self):
-        for pattern in ("CMakeLists.txt", "LICENSE", *(f"{folder}/*" for folder in self.folders)):
+        for pattern in ("CMakeLists.txt", "LICENSE", *(f"{folder}/*" for folder in FOLDERS)):
             copy(self, pattern, self._checkout(), self.export_sources_folder)
 
     def layout(self):

@@ -1,3 +1,5 @@
+from spack_repo.builtin.build_systems.cmake import CMakePackage, generator
+
 from spack.package import *
 
 
@@ -18,8 +20,8 @@ class Rondo(CMakePackage):
     depends_on("ninja", type="build")
     depends_on("onednn@2.5:")
     depends_on("mpi", when="+mpi")
-    depends_on("protobuf", when="+onnx")
-    depends_on("libjpeg", when="+images")
+    depends_on("protobuf@:3.21", when="+onnx")
+    depends_on("jpeg", when="+images")
     depends_on("libpng", when="+images")
     depends_on("netlib-lapack+lapacke")
     depends_on("cli11", type="build")

@@ -30,7 +30,9 @@
 #include "nn/flatten.h"
 #include "nn/linear.h"
 #include "nn/models/models.h"
+#include "nn/models/unet.h"
 #include "nn/norm.h"
+#include "nn/padding.h"
 #include "nn/pooling.h"
 #include "nn/transformer.h"
 #include "support/disturb.h"
@@ -156,6 +158,21 @@ TEST(ExportCpp, DepthwiseAndPools) {
   expect_equal(model, randn({2, 3, 17, 39}), 10, 36);
 }
 
+TEST(ExportCpp, TransposedConvolutions) {
+  nn::Sequential model(
+      nn::ConvTranspose2d(3, 5, {3, 2},
+                          {.stride = {2, 3}, .padding = {2, 1}, .output_padding = {1, 0}}),
+      nn::BatchNorm2d(5), nn::ReLU(),
+      nn::ConvTranspose2d(5, 2, 3, {.bias = false, .dilation = {2, 1}}), nn::Tanh());
+  expect_equal(model, randn({2, 3, 5, 7}), 3, 45);
+}
+
+/// The sizes are odd, so what is joined is padded.
+TEST(ExportCpp, UNet) {
+  nn::UNet model({.width = 2});
+  expect_equal(model, randn({1, 3, 35, 16}), 23, 576);
+}
+
 TEST(ExportCpp, Transformer) {
   LanguageModel model;
   expect_equal(model, randint(0, 11, {2, 7}), 16, 32);
@@ -186,9 +203,12 @@ std::string export_refusal_of(M model, const Tensor& example) {
 }
 
 TEST(ExportCpp, NamesTheOpAndTheLayerItCannotExport) {
-  EXPECT_EQ(export_refusal_of(nn::Sequential(nn::ReLU(), nn::ConvTranspose2d(2, 3, 2)),
-                              ones({1, 2, 4, 4})),
-            "export_cpp: 'conv_transpose2d' in 1 has no C++ form in rondo");
+  EXPECT_EQ(
+      export_refusal_of(nn::Sequential(nn::ReLU(), nn::ReflectionPad2d(1)), ones({1, 4, 3, 3})),
+      "export_cpp: 'index_select' in 1 has no C++ form in rondo");
+  EXPECT_EQ(export_refusal_of(nn::Sequential(nn::ConvTranspose2d(4, 4, 2, {.groups = 2})),
+                              ones({1, 4, 3, 3})),
+            "export_cpp: 'conv_transpose2d' in 0 has 2 groups; only 1 has a C++ form");
   EXPECT_EQ(export_refusal_of(nn::Sequential(nn::BatchNorm2d(2, {.track_running_stats = false})),
                               ones({1, 2, 4, 4})),
             "export_cpp: 'batch_norm' in 0 has no C++ form in rondo");

@@ -108,8 +108,12 @@ TEST(TokenizerErrors, NameTheFault) {
                "the merge \"ab\" is not two tokens");
   EXPECT_ERROR(read(changed("gpt2", {{"model", {{"vocab", {{"a", -1}}}}}})), IoError,
                "the id -1 of the token a is not from 0");
+  EXPECT_ERROR(read(changed("gpt2", {{"model", {{"vocab", {{"a", 1e66}}}}}})), IoError,
+               "t.json: the id of the token a is 1e+66, not an integer");
+  EXPECT_ERROR(read(changed("bert", {{"model", {{"max_input_chars_per_word", 1e66}}}})), IoError,
+               "t.json: the max_input_chars_per_word is 1e+66, not an integer");
   EXPECT_ERROR(read(changed("gpt2", {{"model", {{"vocab", {{"a", "b"}}}}}})), IoError,
-               "t.json: not a tokenizer.json");
+               "t.json: the id of the token a is \"b\", not an integer");
   EXPECT_ERROR(read(changed("bert", {{"model", {{"unk_token", "?!"}}}})), IoError,
                "the model's unk_token ?! is not in its vocab");
   EXPECT_ERROR(read(changed("gpt2", {{"model", {{"type", "Unigram"}}}})), IoError,
@@ -132,6 +136,14 @@ TEST(TokenizerErrors, NameBytesAndIds) {
   for (const char* text : {"ab\xff", "ab\xc3", "ab\xed\xa0\x80", "ab\xc0\x80"})
     EXPECT_ERROR(tokenizer.encode(text), Error, "Tokenizer: the text is not UTF-8 at byte 2");
   EXPECT_ERROR(tokenizer.decode(Ids{1, 5000}), Error, "Tokenizer: no token has the id 5000");
+}
+
+TEST(TokenizerErrors, RegularExpressionsEnd) {
+  const json split = {
+      {"type", "Split"}, {"pattern", {{"Regex", "(x+x+)+y"}}}, {"behavior", "Isolated"}};
+  const auto tokenizer = Tokenizer::from_str(changed("llama3", {{"pre_tokenizer", split}}));
+  EXPECT_ERROR(tokenizer.encode(std::string(100, 'x')), Error,
+               "ICU cannot split a text of 100 bytes by the regular expression");
 }
 
 TEST(TokenizerErrors, SequencesAreNotNestedDeeply) {

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <span>
 
@@ -50,6 +51,10 @@ void goldens(const fs::path& to) {
                    test::golden_bytes("safetensors_hex.txt", "foreign_dtypes"));
   for (const char* name : {"f4", "c16.big", "u4.fortran", "three", "version2"})
     test::write_file(to / "npy" / name, test::golden_bytes("numpy_hex.txt", name));
+  std::ifstream tokenizers(RONDO_GOLDEN_DIR "/tokenizers.txt");
+  for (std::string line; std::getline(tokenizers, line);)
+    if (const auto at = line.find(" json "); at != std::string::npos)
+      test::write_file(to / "tokenizer" / line.substr(0, at), line.substr(at + 6));
   test::write_file(to / "safetensors_index" / "two",
                    R"({"metadata": {"total_size": 24}, "weight_map": {"w": "a", "v": "b"}})");
 }
