@@ -403,18 +403,23 @@ template <class F, class... Inputs>
 auto Module::call(const F& forward, Inputs&... inputs)
     -> std::invoke_result_t<const F&, Inputs&...> {
   const detail::Running running(*this, inputs...);
-  if (hooks_.empty() && !detail::has_observer()) return forward(inputs...);
-  // Hooks may replace the inputs: copies of those that the caller passed as constants.
-  std::tuple<std::conditional_t<std::is_const_v<Inputs>, std::remove_const_t<Inputs>, Inputs&>...>
-  held(inputs...);
-  Tensors tensors = tensors_of(held);
-  detail::HookedCall hooked(*this, hooks_, tensors);
-  put_tensors(held, tensors);
-  auto result = std::apply(forward, held);
-  tensors = tensors_of(result);
-  hooked.finish(tensors);
-  put_tensors(result, tensors);
-  return result;
+  try {
+    if (hooks_.empty() && !detail::has_observer()) return forward(inputs...);
+    // Hooks may replace the inputs: copies of those that the caller passed as constants.
+    std::tuple<std::conditional_t<std::is_const_v<Inputs>, std::remove_const_t<Inputs>, Inputs&>...>
+    held(inputs...);
+    Tensors tensors = tensors_of(held);
+    detail::HookedCall hooked(*this, hooks_, tensors);
+    put_tensors(held, tensors);
+    auto result = std::apply(forward, held);
+    tensors = tensors_of(result);
+    hooked.finish(tensors);
+    put_tensors(result, tensors);
+    return result;
+  } catch (Error& error) {
+    running.add_place_to(error);
+    throw;
+  }
 }
 
 /// `module`, moved and converted: auto net = to(Net(), Device::cuda()).

@@ -35,13 +35,12 @@ Tensor Tensor::undefined(std::string reason) {
 void Tensor::fail_undefined(std::string_view op, std::string_view what) const {
   const auto* why = std::get_deleter<WhyUndefined>(impl_);
   const std::string_view called = OpName::called(""), name = called.empty() ? op : called;
-  const bool is_known = !op.empty();  // else no op has said which operand it is
+  const bool is_known = !what.empty();  // else no op has said which operand it is
   const std::string inner = is_known && name != op ? concat(op, ": ") : "";
   const std::string fact =
       is_known ? concat(inner, what, " is undefined") : "use of an undefined tensor";
-  const std::string hint = is_known ? "; assign a tensor to it first" : "";
-  throw Error(
-      concat(name, name.empty() ? "" : ": ", fact, why != nullptr ? ": " + why->reason : hint));
+  throw Error(concat(name, name.empty() ? "" : ": ", fact,
+                     why != nullptr ? ": " + why->reason : "; assign a tensor to it first"));
 }
 
 Tensor Tensor::over(StoragePtr storage, std::int64_t offset, const Dims& sizes, const Dims& strides,

@@ -261,6 +261,7 @@ const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& where, const Te
 
 const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& where, Scalar value,
                                  bool accumulate) const {
+  const OpName op("index_put_");
   value.check_fits(dtype());
   return index_put_(where, scalar(value, options()), accumulate);
 }
