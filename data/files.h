@@ -14,9 +14,12 @@ namespace rondo::data {
 /// regular file.
 inline std::int64_t size_of_file(const std::filesystem::path& file) {
   std::error_code error;
+  require<IoError>(!file.empty(), "cannot read a file: its name is empty");
   const auto status = std::filesystem::status(file, error);
   require<IoError>(std::filesystem::exists(status), file.string(), ": no such file");
-  require<IoError>(std::filesystem::is_regular_file(status), file.string(), ": not a file");
+  require<IoError>(
+      std::filesystem::is_regular_file(status), file.string(),
+      std::filesystem::is_directory(status) ? ": is a folder, not a file" : ": not a file");
   const auto bytes = std::filesystem::file_size(file, error);
   require<IoError>(!error, file.string(), ": ", error.message());
   return static_cast<std::int64_t>(bytes);

@@ -28,8 +28,10 @@ constexpr Magic magics[] = {
     {"\x28\xb5\x2f\xfd"sv, "is compressed with zstd; unpack it first: zstd -d FILE.zst"},
     {"GGUF"sv, "is a GGUF file of llama.cpp; download the model's safetensors file"},
     {"\x89HDF\r\n\x1a\n"sv,
-     "is an HDF5 file, as Keras writes them; in Python, save the tensors with safetensors"},
-    {"\x93NUMPY"sv, "is a NumPy array; in Python, save it with safetensors.numpy.save_file"},
+     "is an HDF5 file, as Keras writes them; io::load_hdf5 reads its tensors"},
+    {"\x93NUMPY"sv, "is a NumPy array; io::load_npy reads it"},
+    {"\x89PNG"sv, "is a PNG image; data::read_image reads it"},
+    {"\xff\xd8\xff"sv, "is a JPEG image; data::read_image reads it"},
 };
 
 /// Whether these bytes can be the start of a header that the format allows.
@@ -55,6 +57,12 @@ bool is_html(std::string_view text) {
                                           tag, text.substr(0, tag.size()), {}, {},
                                           [](unsigned char c) { return std::tolower(c); });
                              });
+}
+
+bool is_plain_text(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+    return std::isprint(c) != 0 || std::isspace(c) != 0;
+  });
 }
 
 bool is_tar(std::string_view text) { return text.size() >= 262 && text.substr(257, 5) == "ustar"; }
@@ -103,7 +111,7 @@ std::string other_kind(std::string_view text) {
   if (text.size() > 1 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5)
     return "is a pickle that torch.save did not write; load it in Python, and torch.save its "
            "tensors";
-  return {};
+  return is_plain_text(text) ? "is a text file; it has no tensors" : "";
 }
 
 }  // namespace rondo::io::detail

@@ -15,7 +15,8 @@ namespace rondo::nn {
 
 BatchNorm::BatchNorm(std::int64_t num_features, const BatchNormOptions& options)
     : num_features(num_features), options(options) {
-  require<ShapeError>(num_features > 0, "BatchNorm: ", num_features, " features");
+  require<ShapeError>(num_features > 0, "BatchNorm: ", num_features,
+                      " features, but there must be at least 1");
   if (options.affine) {
     weight = ones({num_features}).requires_grad_();
     bias = zeros({num_features}).requires_grad_();

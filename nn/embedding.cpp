@@ -13,7 +13,8 @@ namespace {
 /// A table drawn from N(0, 1), with zeros in row padding_idx, which it makes non-negative.
 Tensor new_table(const char* layer, std::int64_t rows, std::int64_t width,
                  std::optional<std::int64_t>& padding_idx) {
-  require<ShapeError>(rows > 0 && width > 0, layer, ": a table of ", rows, " x ", width);
+  require<ShapeError>(rows > 0 && width > 0, layer, ": a table of ", rows, " x ", width,
+                      ", but both must be positive (number of rows, width of a row)");
   const Tensor table = empty({rows, width});
   init::normal_(table);
   if (padding_idx) {

@@ -370,7 +370,8 @@ class AnyModule final : public Module {
   template <class M>
   M& as() const {
     auto* typed = dynamic_cast<M*>(&get());
-    require(typed != nullptr, "AnyModule::as: the module is of another type");
+    require(typed != nullptr, "AnyModule::as: the module is a ", detail::type_name(get()),
+            ", not a ", detail::type_name(typeid(M)));
     return *typed;
   }
   Tensor forward(const Tensor& x) override { return get().forward(x); }

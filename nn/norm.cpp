@@ -10,7 +10,7 @@ GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNo
     : num_groups(num_groups), num_channels(num_channels), eps(options.eps) {
   require<ShapeError>(num_groups > 0 && num_channels > 0 && num_channels % num_groups == 0,
                       "GroupNorm: ", num_channels, " channels cannot be split into ", num_groups,
-                      " groups");
+                      " groups: both must be positive, and the second divide the first");
   if (options.affine) {
     weight = ones({num_channels}).requires_grad_();
     bias = zeros({num_channels}).requires_grad_();

@@ -96,7 +96,7 @@ Recurrent::Recurrent(const char* type, std::int64_t gates, std::int64_t input_si
       has_cell_(gates == 4) {
   require<ShapeError>(input_size > 0 && hidden_size > 0 && options.num_layers > 0, type, ": ",
                       options.num_layers, " layers from ", input_size, " to ", hidden_size,
-                      " features");
+                      " features, but all three must be positive");
   require(options.dropout >= 0 && options.dropout <= 1, type, ": the probability ", options.dropout,
           " is not in [0, 1]");
   require_no_nonlinearity(type, gates, options.nonlinearity);
@@ -267,7 +267,7 @@ RecurrentCell::RecurrentCell(const char* type, std::int64_t gates, std::int64_t 
                              std::int64_t hidden_size, const RecurrentCellOptions& options)
     : input_size(input_size), hidden_size(hidden_size), options(options), type_(type) {
   require<ShapeError>(input_size > 0 && hidden_size > 0, type, ": from ", input_size, " to ",
-                      hidden_size, " features");
+                      hidden_size, " features, but both must be positive");
   require_no_nonlinearity(type, gates, options.nonlinearity);
   weights = drawn_weights((CheckedSize(hidden_size, type) * gates).value(), input_size, hidden_size,
                           0, options.bias);

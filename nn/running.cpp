@@ -126,8 +126,9 @@ std::string Running::path() const {
 
 void Running::add_place_to(Error& error) const {
   if (dynamic_cast<const CommError*>(&error) != nullptr) return;
-  const std::string path = this->path();
-  error.add_place(concat(path, path.empty() ? "" : ": ", type_name(module_.self())));
+  const std::string path = this->path(), type = type_name(module_.self());
+  if (path.empty() && std::string_view(error.what()).starts_with(type)) return;
+  error.add_place(concat(path, path.empty() ? "" : ": ", type));
 }
 
 const Running* Running::outermost() { return outermost_running; }

@@ -44,7 +44,8 @@ class Running {
   /// The innermost running module of this thread; there must be one.
   static Module& innermost();
   /// Appends the module's path in the outermost running module, and its type, to the error's
-  /// message: "(in layer1.0.conv1: Conv2d)". Not to that of a CommError, which ranks compare.
+  /// message: "(in layer1.0.conv1: Conv2d)". Not if the message begins with the type and there is
+  /// no path, and not to that of a CommError, which ranks compare.
   void add_place_to(Error& error) const;
   /// Throws the error of Module::is_training.
   static void require_eval_reached(const Module& module);

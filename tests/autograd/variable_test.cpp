@@ -179,7 +179,16 @@ TEST(Variable, UseOfAnUndefinedTensorNamesTheOp) {
   EXPECT_ERROR(matmul(x, none), Error, "matmul: use of an undefined tensor");
   EXPECT_ERROR(sum(none), Error, "sum: use of an undefined tensor");
   EXPECT_ERROR(cat({x, none}), Error, "cat: use of an undefined tensor");
-  EXPECT_ERROR(none.shape(), Error, "use of an undefined tensor");
+  EXPECT_ERROR(none.shape(), Error,
+               "shape: use of an undefined tensor; assign a tensor to it first");
+  EXPECT_ERROR(none.size(0), Error, "size: use of an undefined tensor");
+  EXPECT_ERROR(none.dtype(), Error, "dtype: use of an undefined tensor");
+  EXPECT_ERROR(none.data_ptr<float>(), Error, "use of an undefined tensor");
+  EXPECT_ERROR(none.t(), Error, "t: use of an undefined tensor");
+  EXPECT_ERROR(none.T(), Error, "T: use of an undefined tensor");
+  EXPECT_ERROR(none.squeeze(), Error, "squeeze: use of an undefined tensor");
+  EXPECT_ERROR(none.repeat({2}), Error, "repeat: use of an undefined tensor");
+  EXPECT_ERROR(none.relu_(), Error, "relu_: the tensor is undefined");
   EXPECT_ERROR(x + none, Error, "add: the right operand is undefined; assign a tensor to it first");
   EXPECT_ERROR(none * x, Error, "mul: the left operand is undefined");
   EXPECT_ERROR(where(none, x, x), Error, "where: the condition is undefined");
