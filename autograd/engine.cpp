@@ -237,6 +237,7 @@ Tensors initial_gradients(const Tensors& roots, const Tensors& gradients) {
                          " outputs");
   Tensors initial;
   for (std::size_t i = 0; i < roots.size(); ++i) {
+    roots[i].require_defined("backward", "the tensor");
     require<AutogradError>(roots[i].requires_grad(), "backward: output ", i,
                            " does not depend on anything that requires a gradient");
     if (!gradients.empty() && gradients[i].defined()) {

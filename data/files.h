@@ -25,6 +25,15 @@ inline std::int64_t size_of_file(const std::filesystem::path& file) {
   return static_cast<std::int64_t>(bytes);
 }
 
+/// Throws IoError saying why the path is not that of a folder.
+inline void require_folder(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  require<IoError>(!folder.empty(), "cannot read a folder: its name is empty");
+  require<IoError>(
+      std::filesystem::is_directory(folder, ignored), folder.string(),
+      std::filesystem::exists(folder, ignored) ? ": is a file, not a folder" : ": no such folder");
+}
+
 /// The names of classes, one per line; `fallback` if the file does not exist. Throws IoError for
 /// another number of names.
 std::vector<std::string> read_class_names(const std::filesystem::path& file,

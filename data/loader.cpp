@@ -73,6 +73,8 @@ std::shared_ptr<Sampler> sampler_of(const Dataset& dataset, const DataLoaderOpti
 
 std::shared_ptr<BatchSource> batches_of(const Dataset* dataset, const DataLoaderOptions& options) {
   require(dataset != nullptr, "DataLoader: the data set is null");
+  require(options.batch_size > 0, "DataLoader: batch_size = ", options.batch_size,
+          ", but must be at least 1");
   if (options.batch_sampler == nullptr)
     return std::make_shared<BatchSampler>(sampler_of(*dataset, options), options.batch_size,
                                           options.drop_last);

@@ -79,17 +79,20 @@ Tensor FoldedBatchNorm::run(const Tensor& x, const Fusion& fusion) {
 }
 
 void BatchNorm1d::check(const Tensor& x) const {
+  x.require_defined("BatchNorm1d", "the input");
   require<ShapeError>((x.dim() == 2 || x.dim() == 3) && x.size(1) == num_features,
                       "BatchNorm1d: input ", x.shape(), " is not (N, ", num_features, ") or (N, ",
                       num_features, ", L)");
 }
 
 void BatchNorm2d::check(const Tensor& x) const {
+  x.require_defined("BatchNorm2d", "the input");
   require<ShapeError>(x.dim() == 4 && x.size(1) == num_features, "BatchNorm2d: input ", x.shape(),
                       " is not (N, ", num_features, ", H, W)");
 }
 
 void BatchNorm3d::check(const Tensor& x) const {
+  x.require_defined("BatchNorm3d", "the input");
   require<ShapeError>(x.dim() == 5 && x.size(1) == num_features, "BatchNorm3d: input ", x.shape(),
                       " is not (N, ", num_features, ", D, H, W)");
 }

@@ -93,10 +93,12 @@ Dims ConvLayer::output_padding_for(const Module& layer, const Dims& input, Dims 
 
 void check_image(const Module& layer, const Tensor& x, std::int64_t channels, std::int64_t dims) {
   const char* sizes = dims == 1 ? ", L)" : dims == 2 ? ", H, W)" : ", D, H, W)";
-  require<ShapeError>(
-      (x.dim() == dims + 1 || x.dim() == dims + 2) && x.size(x.dim() - dims - 1) == channels,
-      type_name(layer), ": input ", x.shape(), " is neither (N, ", channels, sizes, " nor (",
-      channels, sizes);
+  if (x.defined() && (x.dim() == dims + 1 || x.dim() == dims + 2) &&
+      x.size(x.dim() - dims - 1) == channels)
+    return;  // the name of the type is needed for errors only
+  x.require_defined(type_name(layer), "the input");
+  detail::fail<ShapeError>({type_name(layer), ": input ", x.shape(), " is neither (N, ", channels,
+                            sizes, " nor (", channels, sizes});
 }
 
 }  // namespace rondo::nn::detail

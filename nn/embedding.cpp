@@ -18,7 +18,10 @@ Tensor new_table(const char* layer, std::int64_t rows, std::int64_t width,
   const Tensor table = empty({rows, width});
   init::normal_(table);
   if (padding_idx) {
-    padding_idx = wrap_dim(*padding_idx, rows, concat(layer, ": padding_idx").c_str());
+    require<ShapeError>(*padding_idx >= -rows && *padding_idx < rows, layer, ": padding_idx ",
+                        *padding_idx, " is not a row of the table (valid: ", -rows, " to ",
+                        rows - 1, ")");
+    if (*padding_idx < 0) *padding_idx += rows;
     init::zeros_(table.select(0, *padding_idx));
   }
   return table.requires_grad_();

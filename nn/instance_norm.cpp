@@ -26,6 +26,7 @@ InstanceNorm::InstanceNorm(std::int64_t image_dims, std::int64_t num_features,
 }
 
 Tensor InstanceNorm::forward(const Tensor& x) {
+  x.require_defined("InstanceNorm", "the input");
   const std::int64_t rank = image_dims_ + 2;
   require<ShapeError>(
       (x.dim() == rank || x.dim() == rank - 1) && x.size(x.dim() - image_dims_ - 1) == num_features,

@@ -121,6 +121,7 @@ void Recurrent::visit(Visitor& v) {
 }
 
 void Recurrent::check(const Tensor& x, const LSTMState& first, const Tensor& lengths) const {
+  x.require_defined(type_, "the input");
   require<ShapeError>((x.dim() == 2 || x.dim() == 3) && x.size(-1) == input_size, type_, ": input ",
                       x.shape(), " is neither ", options.batch_first ? "(N, T, " : "(T, N, ",
                       input_size, ") nor (T, ", input_size, ")");
@@ -276,6 +277,7 @@ RecurrentCell::RecurrentCell(const char* type, std::int64_t gates, std::int64_t 
 void RecurrentCell::visit(Visitor& v) { show(v, weights, ""); }
 
 LSTMState RecurrentCell::run(const Tensor& x, const LSTMState& before) {
+  x.require_defined(type_, "the input");
   require<ShapeError>((x.dim() == 1 || x.dim() == 2) && x.size(-1) == input_size, type_, ": input ",
                       x.shape(), " is neither (N, ", input_size, ") nor (", input_size, ")");
   Dims wanted = x.shape();

@@ -85,7 +85,10 @@ Tensor Tensor::broadcast_view(const Dims& to) const {
   return as_view(to, broadcast_strides(shape(), strides(), to), storage_offset());
 }
 
-Tensor Tensor::alias() const { return as_view(shape(), strides(), storage_offset()); }
+Tensor Tensor::alias() const {
+  const TensorImpl& self = impl("alias");
+  return as_view(self.sizes, self.strides, self.offset);
+}
 
 namespace {
 
@@ -106,6 +109,7 @@ void read_out(const Tensor& x, T* to) {
 }  // namespace
 
 Scalar Tensor::item_scalar() const {
+  impl("item");
   require<ShapeError>(numel() == 1, "item: the tensor has shape ", shape(), ", not one element");
   if (is_floating(dtype())) {
     double value = 0;
@@ -144,6 +148,7 @@ std::vector<T> checked_vector(const Tensor& x, Check check) {
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  impl("to_vector");
   if constexpr (std::is_integral_v<T>) {
     const auto no_more = [](const Scalar&) {};  // Scalar::to checks enough
     if (is_floating(dtype())) return checked_vector<T, double>(*this, no_more);
@@ -155,6 +160,7 @@ std::vector<T> Tensor::to_vector() const {
 }
 
 std::vector<float> Tensor::to_vector() const {
+  impl("to_vector");
   if (dtype() != DType::i64 && dtype() != DType::i32) return to_vector<float>();
   return checked_vector<float, std::int64_t>(*this, [](const Scalar& value) {
     value.check_exact(DType::f32, "to_vector: use to_vector<std::int64_t>()");

@@ -267,6 +267,7 @@ const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& where, Scalar v
 }
 
 Tensor nonzero(const Tensor& x) {
+  const OpName op("nonzero");
   const NoGradGuard no_grad;
   Tensor rest = true_positions(ne(x, 0));
   Tensors columns(static_cast<std::size_t>(x.dim()));

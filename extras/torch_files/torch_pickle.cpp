@@ -172,7 +172,7 @@ Result by_format(std::span<const std::byte> bytes, const std::string& name, cons
   } catch (const std::bad_alloc&) {
     throw IoError(concat(name, ": there is not enough memory to load it"));
   }
-  const std::string other = detail::other_kind(first);
+  const std::string other = first.empty() ? "is empty" : detail::other_kind(first);
   throw IoError(concat(name, ": ", other.empty() ? "is not a torch.save file" : other));
 }
 

@@ -15,8 +15,14 @@
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
 #include "nn/activation.h"
+#include "nn/attention.h"
+#include "nn/batch_norm.h"
 #include "nn/containers.h"
+#include "nn/conv2d.h"
+#include "nn/instance_norm.h"
 #include "nn/linear.h"
+#include "nn/norm.h"
+#include "nn/recurrent.h"
 #include "support/errors.h"
 #include "support/support.h"
 
@@ -135,6 +141,27 @@ TEST(Places, AnErrorEndsWithTheModulesPathAndType) {
     void visit(nn::Visitor& v) override { v.child("fc", fc); }
   } two;
   EXPECT_THAT(message_of([&] { two(x, ones({1, 4})); }), EndsWith(" (in fc: Linear)"));
+}
+
+TEST(Places, AnUndefinedInputNamesTheModule) {
+  const Tensor none;
+  const auto said = [](const auto& f) { return message_of(f); };
+  for (const auto& [begin, message] : std::vector<std::pair<std::string, std::string>>{
+           {"Conv2d: the input is undefined; assign a tensor to it first",
+            said([&] { nn::Conv2d(3, 8, 3)(none); })},
+           {"LSTM: the input is undefined", said([&] { nn::LSTM(3, 4)(none); })},
+           {"GRUCell: the input is undefined", said([&] { nn::GRUCell(3, 4)(none); })},
+           {"BatchNorm2d: the input is undefined", said([&] { nn::BatchNorm2d(3)(none); })},
+           {"GroupNorm: the input is undefined", said([&] { nn::GroupNorm(1, 3)(none); })},
+           {"InstanceNorm: the input is undefined", said([&] { nn::InstanceNorm2d(3)(none); })},
+           {"MultiheadAttention: the key is undefined", said([&] {
+              nn::MultiheadAttention(4, 2)(ones({2, 3, 4}), none, none);
+            })},
+           {"linear: use of an undefined tensor", said([&] { nn::Linear(3, 4)(none); })},
+           {"layer_norm: the input is undefined", said([&] { nn::LayerNorm({3})(none); })}})
+    EXPECT_TRUE(message.starts_with(begin)) << message;
+  EXPECT_THAT(message_of([&] { nn::Sequential{nn::Linear(3, 4)}(none); }),
+              EndsWith("(in 0: Linear)"));
 }
 
 TEST(Places, AMessageThatNamesTheModuleOrThatRanksCompareStays) {
