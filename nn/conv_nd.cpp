@@ -97,8 +97,8 @@ void check_image(const Module& layer, const Tensor& x, std::int64_t channels, st
       x.size(x.dim() - dims - 1) == channels)
     return;  // the name of the type is needed for errors only
   x.require_defined(type_name(layer), "the input");
-  detail::fail<ShapeError>({type_name(layer), ": input ", x.shape(), " is neither (N, ", channels,
-                            sizes, " nor (", channels, sizes});
+  rondo::detail::fail<ShapeError>({type_name(layer), ": input ", x.shape(), " is neither (N, ",
+                                   channels, sizes, " nor (", channels, sizes});
 }
 
 }  // namespace rondo::nn::detail
