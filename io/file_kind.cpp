@@ -59,6 +59,15 @@ bool is_html(std::string_view text) {
                              });
 }
 
+/// Whether the first file of a zip archive is an array.
+bool is_numpy_archive(std::string_view text) {
+  constexpr std::size_t length_at = 26, name_at = 30;
+  if (text.size() < name_at) return false;
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  const std::size_t length = byte(length_at) | byte(length_at + 1) << 8;
+  return text.substr(name_at, length).ends_with(".npy");
+}
+
 bool is_plain_text(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
     return std::isprint(c) != 0 || std::isspace(c) != 0;
@@ -87,6 +96,8 @@ FileKind kind_of(std::string_view text) {
 std::string other_kind(std::string_view text) {
   switch (kind_of(text)) {
     case FileKind::torch_zip:
+      if (is_numpy_archive(text)) return "is an archive of NumPy's (.npz); io::load_npz reads it";
+      [[fallthrough]];
     case FileKind::torch_legacy:
       return "is a torch.save file; io::load_weights and io::load_torch read it (include "
              "<rondo/rondo.h> or <rondo/extras/torch_files/torch_pickle.h>)";
