@@ -267,6 +267,7 @@ const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& where, Scalar v
 }
 
 Tensor nonzero(const Tensor& x) {
+  x.require_defined("nonzero", "the input");
   const OpName op("nonzero");
   const NoGradGuard no_grad;
   Tensor rest = true_positions(ne(x, 0));

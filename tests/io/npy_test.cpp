@@ -173,12 +173,12 @@ TEST(Npy, AnotherKindOfFileIsNotDamaged) {
     test::write_file(folder / "file", bytes);
     return message_of<IoError>([&] { read(folder / "file"); });
   };
-  EXPECT_THAT(refusal(load_npz, "some notes"),
+  EXPECT_THAT(refusal(io::load_npz, "some notes"),
               HasSubstr("/file: is not a .npz file; it does not begin with PK"));
-  EXPECT_THAT(refusal(load_npz, ""), HasSubstr("/file: is not a .npz file"));
-  EXPECT_THAT(refusal(load_npz, numpy_bytes("f4")), HasSubstr("(a .npy file, which load_npy"));
-  EXPECT_THAT(refusal(load_npy, "PK\3\4 and so on"), HasSubstr("(a .npz file, which load_npz"));
-  EXPECT_THAT(refusal(load_npz, "PK\3\4 and so on"), HasSubstr("cut short or damaged"));
+  EXPECT_THAT(refusal(io::load_npz, ""), HasSubstr("/file: is not a .npz file"));
+  EXPECT_THAT(refusal(io::load_npz, numpy_bytes("f4")), HasSubstr("(a .npy file, which load_npy"));
+  EXPECT_THAT(refusal(io::load_npy, "PK\3\4 and so on"), HasSubstr("(a .npz file, which load_npz"));
+  EXPECT_THAT(refusal(io::load_npz, "PK\3\4 and so on"), HasSubstr("cut short or damaged"));
 }
 
 TEST(Npy, MutilatedFilesGiveTensorsOrErrors) {

@@ -124,6 +124,8 @@ TEST_F(Weights, WhatIsSomethingElseIsSaid) {
               HasSubstr("it is a folder, not a regular file"));
   EXPECT_THAT(test::message_of<IoError>([&] { io::load_safetensors(""); }),
               HasSubstr("cannot read a file: its name is empty"));
+  EXPECT_THAT(test::message_of<IoError>([&] { io::save_weights("", {}); }),
+              HasSubstr("cannot write a file: its name is empty"));
 }
 
 TEST_F(Weights, AFileOfSeveralPartsIsOneSetOfTensors) {
