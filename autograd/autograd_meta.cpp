@@ -64,11 +64,12 @@ Edge gradient_edge(const Tensor& x) {
 }
 
 bool Tensor::requires_grad() const {
-  const auto& meta = impl().autograd;
+  const auto& meta = impl("requires_grad").autograd;
   return (meta && (meta->requires_grad || meta->grad_fn)) || has_old_place(*this);
 }
 
 const Tensor& Tensor::requires_grad_(bool value) const {
+  impl("requires_grad_");
   require<AutogradError>(is_leaf(),
                          "requires_grad_: the tensor is the result of a recorded op; "
                          "use detach() to cut it off");
@@ -85,15 +86,16 @@ const Tensor& Tensor::requires_grad_(bool value) const {
 }
 
 bool Tensor::is_leaf() const {
-  return (!impl().autograd || !impl().autograd->grad_fn) && !has_old_place(*this);
+  return (!impl("is_leaf").autograd || !impl().autograd->grad_fn) && !has_old_place(*this);
 }
 
 Tensor Tensor::grad() const {
-  const auto& meta = impl().autograd;
+  const auto& meta = impl("grad").autograd;
   return meta && meta->grad_defined ? meta->grad : Tensor();
 }
 
 void Tensor::set_grad(const Tensor& grad) const {
+  impl("set_grad");
   AutogradMeta& meta = autograd_meta(*this);
   if (grad.defined()) {
     require<ShapeError>(grad.shape() == shape(), "set_grad: gradient ", grad.shape(),
@@ -106,7 +108,7 @@ void Tensor::set_grad(const Tensor& grad) const {
 }
 
 void Tensor::zero_grad() const {
-  if (!impl().autograd) return;
+  if (!impl("zero_grad").autograd) return;
   impl().autograd->grad_defined = false;
   impl().autograd->grad = {};
 }
@@ -134,6 +136,7 @@ void add_retain_hook(const Tensor& x) {
 }  // namespace
 
 void Tensor::retain_grad() const {
+  impl("retain_grad");
   require<AutogradError>(requires_grad(), "retain_grad: the tensor does not require a gradient");
   if (is_leaf()) return;
   if (has_old_place(*this)) renew_place(*this);
@@ -158,7 +161,10 @@ void set_grad_fn(const Tensor& x, const std::shared_ptr<Node>& node, int output)
   if (meta.retains_grad) add_retain_hook(x);
 }
 
-Tensor Tensor::detach() const { return alias(); }
+Tensor Tensor::detach() const {
+  impl("detach");
+  return alias();
+}
 
 void Tensor::set_data(const Tensor& other) const {
   TensorImpl& to = impl();

@@ -237,8 +237,10 @@ Tensors initial_gradients(const Tensors& roots, const Tensors& gradients) {
                          " outputs");
   Tensors initial;
   for (std::size_t i = 0; i < roots.size(); ++i) {
+    roots[i].require_defined("backward", "the tensor");
     require<AutogradError>(roots[i].requires_grad(), "backward: output ", i,
-                           " does not depend on anything that requires a gradient");
+                           " does not depend on anything that requires a gradient; compute it "
+                           "outside NoGradGuard, from a leaf after requires_grad_()");
     if (!gradients.empty() && gradients[i].defined()) {
       require<ShapeError>(gradients[i].shape() == roots[i].shape(), "backward: gradient ",
                           gradients[i].shape(), " for an output of shape ", roots[i].shape());

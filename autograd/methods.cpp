@@ -14,6 +14,8 @@
 #include "autograd/ops/statistics.h"
 #include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
+#include "autograd/record.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 
@@ -35,16 +37,19 @@ Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
   return rondo::transpose(*this, a, b);
 }
 Tensor Tensor::t() const {
+  const OpName op("t");
   require<ShapeError>(dim() <= 2, "t: the tensor has ", dim(),
                       " dimensions, at most 2 are allowed");
   return dim() < 2 ? rondo::reshape(*this, shape()) : rondo::transpose(*this, 0, 1);
 }
 Tensor Tensor::T() const {
+  const OpName op("T");
   Dims order;
   for (std::int64_t d = dim(); d-- > 0;) order.push_back(d);
   return rondo::permute(*this, order);
 }
 Tensor Tensor::squeeze() const {
+  const OpName op("squeeze");
   Dims sizes;
   for (const std::int64_t size : shape()) {
     if (size != 1) sizes.push_back(size);
@@ -52,6 +57,7 @@ Tensor Tensor::squeeze() const {
   return rondo::view(*this, sizes);
 }
 Tensor Tensor::repeat(const Dims& repeats) const {
+  const OpName op("repeat");
   const std::int64_t added = repeats.size() - dim();
   require<ShapeError>(added >= 0, "repeat: ", repeats,
                       " has fewer dimensions than the tensor, of shape ", shape());
@@ -349,46 +355,60 @@ Tensor Tensor::tanh() const { return rondo::tanh(*this); }
 // In place: each computes a new tensor and copies it.
 
 namespace {
-/// Throws DTypeError if x holds integers and the result is a float.
-const Tensor& overwrite(const Tensor& x, const char* op, const Tensor& result) {
-  require<DTypeError>(is_floating(x.dtype()) || !is_floating(result.dtype()), op, ": a result of ",
-                      result.dtype(), " does not fit into a tensor of ", x.dtype());
-  return x.copy_(result);
-}
+/// Overwrite(x, op)(result). It exists before the result is computed, so that errors name the op.
+class Overwrite {
+ public:
+  Overwrite(const Tensor& x, const char* op) : x_(x), op_(op), name_(op) {
+    check_in_place(x, op);
+    require_distinct_elements(x, op);
+  }
+  /// Throws DTypeError if x holds integers and the result is a float.
+  const Tensor& operator()(const Tensor& result) const {
+    require<DTypeError>(is_floating(x_.dtype()) || !is_floating(result.dtype()), op_,
+                        ": a result of ", result.dtype(), " does not fit into a tensor of ",
+                        x_.dtype());
+    return x_.copy_(result);
+  }
+
+ private:
+  const Tensor& x_;
+  const char* op_;
+  OpName name_;
+};
 }  // namespace
 
 const Tensor& Tensor::clamp_(Scalar low, Scalar high) const {
-  return overwrite(*this, "clamp_", rondo::clamp(*this, low, high));
+  return Overwrite(*this, "clamp_")(rondo::clamp(*this, low, high));
 }
 const Tensor& Tensor::clamp_min_(Scalar low) const {
-  return overwrite(*this, "clamp_min_", rondo::clamp_min(*this, low));
+  return Overwrite(*this, "clamp_min_")(rondo::clamp_min(*this, low));
 }
 const Tensor& Tensor::clamp_max_(Scalar high) const {
-  return overwrite(*this, "clamp_max_", rondo::clamp_max(*this, high));
+  return Overwrite(*this, "clamp_max_")(rondo::clamp_max(*this, high));
 }
-const Tensor& Tensor::abs_() const { return overwrite(*this, "abs_", rondo::abs(*this)); }
-const Tensor& Tensor::neg_() const { return overwrite(*this, "neg_", rondo::neg(*this)); }
-const Tensor& Tensor::exp_() const { return overwrite(*this, "exp_", rondo::exp(*this)); }
-const Tensor& Tensor::log_() const { return overwrite(*this, "log_", rondo::log(*this)); }
-const Tensor& Tensor::sqrt_() const { return overwrite(*this, "sqrt_", rondo::sqrt(*this)); }
-const Tensor& Tensor::relu_() const { return overwrite(*this, "relu_", rondo::relu(*this)); }
+const Tensor& Tensor::abs_() const { return Overwrite(*this, "abs_")(rondo::abs(*this)); }
+const Tensor& Tensor::neg_() const { return Overwrite(*this, "neg_")(rondo::neg(*this)); }
+const Tensor& Tensor::exp_() const { return Overwrite(*this, "exp_")(rondo::exp(*this)); }
+const Tensor& Tensor::log_() const { return Overwrite(*this, "log_")(rondo::log(*this)); }
+const Tensor& Tensor::sqrt_() const { return Overwrite(*this, "sqrt_")(rondo::sqrt(*this)); }
+const Tensor& Tensor::relu_() const { return Overwrite(*this, "relu_")(rondo::relu(*this)); }
 const Tensor& Tensor::sigmoid_() const {
-  return overwrite(*this, "sigmoid_", rondo::sigmoid(*this));
+  return Overwrite(*this, "sigmoid_")(rondo::sigmoid(*this));
 }
-const Tensor& Tensor::tanh_() const { return overwrite(*this, "tanh_", rondo::tanh(*this)); }
-const Tensor& Tensor::floor_() const { return overwrite(*this, "floor_", rondo::floor(*this)); }
-const Tensor& Tensor::round_() const { return overwrite(*this, "round_", rondo::round(*this)); }
+const Tensor& Tensor::tanh_() const { return Overwrite(*this, "tanh_")(rondo::tanh(*this)); }
+const Tensor& Tensor::floor_() const { return Overwrite(*this, "floor_")(rondo::floor(*this)); }
+const Tensor& Tensor::round_() const { return Overwrite(*this, "round_")(rondo::round(*this)); }
 const Tensor& Tensor::pow_(Scalar exponent) const {
-  return overwrite(*this, "pow_", rondo::pow(*this, exponent));
+  return Overwrite(*this, "pow_")(rondo::pow(*this, exponent));
 }
 const Tensor& Tensor::lerp_(const Tensor& end, double weight) const {
-  return overwrite(*this, "lerp_", rondo::lerp(*this, end, weight));
+  return Overwrite(*this, "lerp_")(rondo::lerp(*this, end, weight));
 }
 const Tensor& Tensor::addcmul_(const Tensor& a, const Tensor& b, double value) const {
-  return overwrite(*this, "addcmul_", addcmul(a, b, value));
+  return Overwrite(*this, "addcmul_")(addcmul(a, b, value));
 }
 const Tensor& Tensor::addcdiv_(const Tensor& a, const Tensor& b, double value) const {
-  return overwrite(*this, "addcdiv_", addcdiv(a, b, value));
+  return Overwrite(*this, "addcdiv_")(addcdiv(a, b, value));
 }
 
 }  // namespace rondo

@@ -11,6 +11,8 @@
 # first tries PyTorch's settings (memory layout, torch.compile, …). Then the fastest of them and rondo stay in memory
 # and are measured in short turns, so that other load on the machine affects both alike.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../scripts/help.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 for program in train_step ops data_loading all_reduce; do
   [ -x build/bin/$program ] || {

@@ -11,6 +11,8 @@
 # PyTorch is installed from PyPI into a virtual environment, build/peers, unless $PEER_PYTHON names a Python that
 # has it. Needs build/bin/ddp_step and build/bin/train_step.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../scripts/help.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 for program in ddp_step train_step; do
   [ -x build/bin/$program ] || {

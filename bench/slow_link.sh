@@ -29,6 +29,8 @@
 # Needs build/bin (or $RONDO_BIN) with ddp_step, fashion_mlp and cifar_resnet. Exit status 77 if this
 # machine cannot simulate hosts.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../scripts/help.sh"
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -40,10 +42,6 @@ while [ $# -gt 0 ]; do
     [ $# -ge 2 ] || { echo "slow_link.sh: $1 needs a value" >&2 && exit 2; }
     declare "${1#--}=$2"
     shift 2
-    ;;
-  --help | -h)
-    sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"
-    exit 0
     ;;
   *)
     echo "slow_link.sh: unknown option $1; --help lists the options" >&2

@@ -66,7 +66,7 @@ void read_records(const fs::path& file, const Form& form, std::int64_t count, st
 std::shared_ptr<ImageDataset> load(const fs::path& dir, const Form& form,
                                    std::optional<std::int64_t> limit) {
   const fs::path folder = fs::is_directory(dir / form.folder) ? dir / form.folder : dir;
-  require<IoError>(fs::is_directory(folder), dir.string(), ": no such folder");
+  require_folder(folder);
   std::int64_t total = form.records * static_cast<std::int64_t>(form.files.size());
   if (limit) {
     require<IoError>(*limit > 0, folder.string(), ": limit of ", *limit,

@@ -13,6 +13,7 @@
 #include "data/mnist.h"
 #include "tensor/error.h"
 #include "tensor/lock_file.h"
+#include "tensor/printable.h"
 
 namespace rondo::data {
 namespace {
@@ -40,6 +41,26 @@ struct TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   fs::path path;
+};
+
+/// Removes at its end the folders that are then empty: `folder`, and those above it that do not
+/// exist yet.
+class EmptyFolders {
+ public:
+  explicit EmptyFolders(fs::path folder) : folder_(std::move(folder)), stays_(folder_) {
+    std::error_code ignored;
+    while (!stays_.empty() && !fs::exists(stays_, ignored)) stays_ = stays_.parent_path();
+  }
+  ~EmptyFolders() {
+    std::error_code ignored;
+    for (fs::path path = folder_; path != stays_; path = path.parent_path())
+      fs::remove(path, ignored);
+  }
+  EmptyFolders(const EmptyFolders&) = delete;
+  EmptyFolders& operator=(const EmptyFolders&) = delete;
+
+ private:
+  fs::path folder_, stays_;
 };
 
 /// How a data set is recognised on disk.
@@ -163,6 +184,7 @@ void obtain_files(const RemoteDataset& remote, const fs::path& cache,
   }
   // Complete files wait here for the others, also after an interruption.
   const fs::path arrived = cache / ("." + remote.name + ".files");
+  const EmptyFolders if_failed(arrived);
   make_own_folder(arrived.string());
   for (const auto& file : remote.files) download(file, arrived / file.name, options);
   rename_or_throw(arrived, target);
@@ -252,9 +274,9 @@ std::vector<std::string> missing_files(const RemoteDataset& remote, const std::s
 
 std::string without_network(const RemoteDataset& remote, const std::string& cache) {
   if (remote.in_rondo_data) {
-    const char* quote = cache.find(' ') == std::string::npos ? "" : "'";
-    return concat("on a machine with a network run `rondo-data get ", remote.name, " --to ", quote,
-                  cache, quote, "`, and copy that folder here if the machines do not share it");
+    return concat("on a machine with a network run `rondo-data get ", remote.name, " --to ",
+                  shell_word(cache),
+                  "`, and copy that folder here if the machines do not share it");
   }
   std::string names, from;
   for (const RemoteFile& file : remote.files) {
@@ -298,6 +320,7 @@ std::string obtain(const RemoteDataset& remote, const std::string& cache,
                    const DownloadOptions& options) {
   const std::string target = fs::path(cache) / remote.folder;
   if (missing(remote, target).empty()) return target;
+  const EmptyFolders if_failed(target);
   try {
     make_folder(cache);
     const LockFile lock(fs::path(cache) / ("." + remote.name + ".lock"),

@@ -14,12 +14,24 @@ namespace rondo::data {
 /// regular file.
 inline std::int64_t size_of_file(const std::filesystem::path& file) {
   std::error_code error;
+  require<IoError>(!file.empty(), "cannot read a file: its name is empty");
   const auto status = std::filesystem::status(file, error);
   require<IoError>(std::filesystem::exists(status), file.string(), ": no such file");
-  require<IoError>(std::filesystem::is_regular_file(status), file.string(), ": not a file");
+  require<IoError>(
+      std::filesystem::is_regular_file(status), file.string(),
+      std::filesystem::is_directory(status) ? ": is a folder, not a file" : ": not a file");
   const auto bytes = std::filesystem::file_size(file, error);
   require<IoError>(!error, file.string(), ": ", error.message());
   return static_cast<std::int64_t>(bytes);
+}
+
+/// Throws IoError saying why the path is not that of a folder.
+inline void require_folder(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  require<IoError>(!folder.empty(), "cannot read a folder: its name is empty");
+  require<IoError>(
+      std::filesystem::is_directory(folder, ignored), folder.string(),
+      std::filesystem::exists(folder, ignored) ? ": is a file, not a folder" : ": no such folder");
 }
 
 /// The names of classes, one per line; `fallback` if the file does not exist. Throws IoError for

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <filesystem>
 
+#include "data/files.h"
 #include "data/image.h"
 
 namespace rondo::data {
@@ -103,7 +104,7 @@ ImageFolder::ImageFolder(const std::string& root, ImagePipeline pipeline,
                          ImageFolderOptions options)
     : DecodedImages(std::move(pipeline)) {
   if (!has_image_decoders()) decode_image({}, concat("ImageFolder ", root));  // throws
-  require<IoError>(is_folder(root), root, ": no such folder");
+  require_folder(root);
   std::vector<std::string> empty;
   for (const fs::path& folder : entries_of(root)) {
     if (!is_folder(folder)) continue;

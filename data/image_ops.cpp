@@ -36,7 +36,8 @@ uint8_t blend(int from, int to, float factor) {
 }
 
 void check_factor(double factor, const char* function) {
-  require(std::isfinite(factor) && factor >= 0, function, ": a factor of ", factor);
+  require(std::isfinite(factor) && factor >= 0, function, ": a factor of ", factor,
+          ", but it must be finite and not negative");
 }
 
 /// Hue, saturation and value as bytes.
@@ -97,7 +98,7 @@ void to_rgb(const std::array<Place, 256>& wheel, const std::array<uint8_t, 3>& h
 Tensor crop(const Tensor& image, const Window& window) {
   check_image(image, "crop");
   require(window.height > 0 && window.width > 0, "crop: a window of ", window.height, " x ",
-          window.width);
+          window.width, ", but both sides must be positive");
   const std::int64_t height = image.size(0), width = image.size(1);
   Tensor out = Tensor::empty({window.height, window.width, 3}, {.dtype = u8});
   auto* to = out.data_ptr<uint8_t>();

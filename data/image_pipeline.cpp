@@ -32,15 +32,16 @@ std::array<double, 4> strengths(const ColorJitter& jitter) {
 }
 
 void check_picture_step(const Resize& resize) {
-  require(resize.height > 0 && resize.width >= 0, "Resize: to ", resize.height, " x ",
-          resize.width);
+  require(resize.height > 0 && resize.width >= 0, "Resize: to ", resize.height, " x ", resize.width,
+          ", but the sides must be positive (a width of 0 keeps the ratio)");
 }
 void check_picture_step(const CenterCrop& crop) {
-  require(crop.height > 0 && crop.width > 0, "CenterCrop: to ", crop.height, " x ", crop.width);
+  require(crop.height > 0 && crop.width > 0, "CenterCrop: to ", crop.height, " x ", crop.width,
+          ", but both sides must be positive");
 }
 void check_picture_step(const RandomResizedCrop& crop) {
   require(crop.height > 0 && crop.width > 0, "RandomResizedCrop: to ", crop.height, " x ",
-          crop.width);
+          crop.width, ", but both sides must be positive");
   require(crop.scale[0] > 0 && crop.scale[0] <= crop.scale[1] && crop.scale[1] <= 1,
           "RandomResizedCrop: scale from ", crop.scale[0], " to ", crop.scale[1],
           " is not a range in (0, 1]");
@@ -54,8 +55,10 @@ void check_picture_step(const RandomHorizontalFlip& flip) {
 }
 void check_picture_step(const ColorJitter& jitter) {
   for (const double strength : strengths(jitter))
-    require(std::isfinite(strength) && strength >= 0, "ColorJitter: a strength of ", strength);
-  require(jitter.hue <= 0.5, "ColorJitter: a hue of ", jitter.hue, " is more than half a turn");
+    require(std::isfinite(strength) && strength >= 0, "ColorJitter: a strength of ", strength,
+            ", but it must be finite and not negative");
+  require(jitter.hue <= 0.5, "ColorJitter: a hue of ", jitter.hue, " is more than half a turn",
+          ": it must be at most 0.5");
 }
 void check_picture_step(const ToFloat&) {}
 void check_picture_step(const Normalize& normalize) {
@@ -66,7 +69,7 @@ void check_picture_step(const Normalize& normalize) {
     require(
         std::isfinite(normalize.mean[c]) && std::isfinite(normalize.std[c]) && normalize.std[c] > 0,
         "Normalize: mean ", normalize.mean[c], " and standard deviation ", normalize.std[c],
-        " of channel ", c);
+        " of channel ", c, "; both must be finite, and the standard deviation positive");
   }
 }
 

@@ -73,6 +73,8 @@ std::shared_ptr<Sampler> sampler_of(const Dataset& dataset, const DataLoaderOpti
 
 std::shared_ptr<BatchSource> batches_of(const Dataset* dataset, const DataLoaderOptions& options) {
   require(dataset != nullptr, "DataLoader: the data set is null");
+  require(options.batch_size > 0, "DataLoader: batch_size = ", options.batch_size,
+          ", but must be at least 1");
   if (options.batch_sampler == nullptr)
     return std::make_shared<BatchSampler>(sampler_of(*dataset, options), options.batch_size,
                                           options.drop_last);
@@ -378,7 +380,8 @@ DataLoader::DataLoader(std::shared_ptr<const IterableDataset> stream, DataLoader
       options_(std::move(options)),
       transform_(std::move(transform)) {
   require(stream_ != nullptr, "DataLoader: the stream is null");
-  require(options_.batch_size > 0, "DataLoader: batch_size = ", options_.batch_size);
+  require(options_.batch_size > 0, "DataLoader: batch_size = ", options_.batch_size,
+          ", but must be at least 1");
   require(!has_order(options_) && options_.sampler == nullptr && options_.batch_sampler == nullptr,
           "DataLoader: a stream decides about the order and the ranks' shares; leave out shuffle, "
           "sampler, batch_sampler, seed, rank and world_size");
@@ -396,8 +399,10 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<B
                  std::move(transform)) {}
 
 void DataLoader::check() const {
-  require(options_.workers >= 0, "DataLoader: workers = ", options_.workers);
-  require(options_.prefetch >= 1, "DataLoader: prefetch = ", options_.prefetch);
+  require(options_.workers >= 0, "DataLoader: workers = ", options_.workers,
+          ", but must not be negative");
+  require(options_.prefetch >= 1, "DataLoader: prefetch = ", options_.prefetch,
+          ", but must be at least 1");
 }
 
 const Dataset& DataLoader::dataset() const {

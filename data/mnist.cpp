@@ -78,7 +78,7 @@ fs::path plain_or_gz(const fs::path& folder, const std::string& name) {
 
 fs::path find_file(const fs::path& dir, const std::vector<std::string>& folders,
                    const std::string& name) {
-  require<IoError>(fs::is_directory(dir), dir.string(), ": no such folder");
+  require_folder(dir);
   for (const auto& folder : folders) {
     const fs::path file = plain_or_gz(dir / folder, name);
     if (!file.empty()) return file;

@@ -141,7 +141,7 @@ Tensor resize(const Tensor& image, std::int64_t height, std::int64_t width) {
 
 Tensor resize_shorter(const Tensor& image, std::int64_t shorter) {
   check_image(image, "resize_shorter");
-  require(shorter > 0, "resize_shorter: to ", shorter);
+  require(shorter > 0, "resize_shorter: to ", shorter, ", but the side must be positive");
   const std::int64_t height = image.size(0), width = image.size(1);
   const auto longer = [&](std::int64_t other, std::int64_t side) {
     return static_cast<std::int64_t>(static_cast<double>(shorter * other) /

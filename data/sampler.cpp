@@ -14,7 +14,7 @@ namespace rondo::data {
 namespace {
 
 void check_size(std::int64_t size, const char* sampler) {
-  require(size >= 0, sampler, ": a size of ", size);
+  require(size >= 0, sampler, ": a size of ", size, ", but it must not be negative");
 }
 
 /// The number of indices for each rank if all ranks get the same number.
@@ -63,7 +63,8 @@ DistributedSampler::DistributedSampler(std::int64_t size, DistributedSamplerOpti
     : size_(size), options_(options) {
   check_size(size, "DistributedSampler");
   require(options.world_size > 0 && options.rank >= 0 && options.rank < options.world_size,
-          "DistributedSampler: rank ", options.rank, " of a world of ", options.world_size);
+          "DistributedSampler: rank ", options.rank, " of a world of ", options.world_size,
+          "; the rank must be from 0 to world_size - 1");
 }
 
 std::int64_t DistributedSampler::size() const {
@@ -99,18 +100,20 @@ WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights,
   double sum = 0;
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     require(std::isfinite(weights_[i]) && weights_[i] >= 0, "WeightedRandomSampler: weight ", i,
-            " is ", weights_[i]);
+            " is ", weights_[i], ", but must be finite and not negative");
     positive += weights_[i] > 0;
     sum += weights_[i];
   }
   require(positive > 0 && std::isfinite(sum), "WeightedRandomSampler: ", weights_.size(),
-          " weights add up to ", sum);
-  require(options.num_samples > 0, "WeightedRandomSampler: num_samples = ", options.num_samples);
+          " weights add up to ", sum, ", but the sum must be finite and positive");
+  require(options.num_samples > 0, "WeightedRandomSampler: num_samples = ", options.num_samples,
+          ", but must be at least 1");
   require(options.replacement || options.num_samples <= positive,
           "WeightedRandomSampler: ", options.num_samples, " samples without replacement, but ",
           positive, " weights are positive");
   require(options.world_size > 0 && options.rank >= 0 && options.rank < options.world_size,
-          "WeightedRandomSampler: rank ", options.rank, " of a world of ", options.world_size);
+          "WeightedRandomSampler: rank ", options.rank, " of a world of ", options.world_size,
+          "; the rank must be from 0 to world_size - 1");
 }
 
 std::int64_t WeightedRandomSampler::size() const {
@@ -176,7 +179,8 @@ BatchSampler::BatchSampler(std::shared_ptr<Sampler> sampler, std::int64_t batch_
                            bool drop_last)
     : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
   require(sampler_ != nullptr, "BatchSampler: no sampler");
-  require(batch_size > 0, "BatchSampler: a batch size of ", batch_size);
+  require(batch_size > 0, "BatchSampler: a batch size of ", batch_size,
+          ", but it must be at least 1");
 }
 
 std::int64_t BatchSampler::size() const {
@@ -204,7 +208,8 @@ ShardedBatches::ShardedBatches(std::int64_t size, ShardedBatchesOptions options)
     : size_(size), options_(options) {
   check_size(size, "ShardedBatches");
   require(options.world_size > 0 && options.rank >= 0 && options.rank < options.world_size,
-          "ShardedBatches: rank ", options.rank, " of a world of ", options.world_size);
+          "ShardedBatches: rank ", options.rank, " of a world of ", options.world_size,
+          "; the rank must be from 0 to world_size - 1");
   require(options.shards > 0 && options.shards % options.world_size == 0,
           "ShardedBatches: ", options.shards, " shards do not divide by ", options.world_size,
           " ranks");

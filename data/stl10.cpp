@@ -34,7 +34,7 @@ std::shared_ptr<ImageDataset> load_stl10(const std::string& dir, Split split,
   namespace fs = std::filesystem;
   const fs::path below = fs::path(dir) / "stl10_binary",
                  folder = fs::is_directory(below) ? below : fs::path(dir);
-  require<IoError>(fs::is_directory(folder), dir, ": no such folder");
+  require_folder(folder);
   require<IoError>(!options.limit || *options.limit > 0, folder.string(), ": limit of ",
                    options.limit.value_or(0), " images: it should be at least 1");
   const std::int64_t official = split == Split::train ? 5000 : 8000;

@@ -47,7 +47,8 @@ void scatter_rows(const Tensor& from, const std::vector<std::int64_t>& positions
 std::vector<std::int64_t> whole_lengths(const std::vector<double>& lengths, std::int64_t size) {
   double sum = 0;
   for (const double length : lengths) {
-    require(std::isfinite(length) && length >= 0, "random_split: a length of ", length);
+    require(std::isfinite(length) && length >= 0, "random_split: a length of ", length,
+            ", but it must be finite and not negative");
     sum += length;
   }
   std::vector<std::int64_t> whole;
@@ -184,7 +185,7 @@ CachedDataset::CachedDataset(std::shared_ptr<const DecodedImages> images, std::i
       images_(std::move(images)),
       limit_(limit) {
   require(images_ != nullptr, "CachedDataset: no data set");
-  require(limit >= 0, "CachedDataset: a limit of ", limit, " bytes");
+  require(limit >= 0, "CachedDataset: a limit of ", limit, " bytes, but it must not be negative");
   kept_.resize(static_cast<std::size_t>(images_->size()));
 }
 

@@ -184,7 +184,8 @@ void check_probability(double probability, const char* step) {
 
 void check_step(const RandomCrop& crop) {
   require(crop.height > 0 && crop.width > 0 && crop.padding >= 0, "RandomCrop: a window of ",
-          crop.height, " x ", crop.width, " with padding ", crop.padding);
+          crop.height, " x ", crop.width, " with padding ", crop.padding,
+          "; the sides must be positive, and the padding not negative");
 }
 void check_step(const RandomHorizontalFlip& flip) {
   check_probability(flip.probability, "RandomHorizontalFlip");
@@ -193,12 +194,12 @@ void check_step(const ToFloat&) {}
 void check_step(const Normalize& normalize) {
   require(normalize.mean.size() == normalize.std.size() && !normalize.mean.empty(),
           "Normalize: ", normalize.mean.size(), " means and ", normalize.std.size(),
-          " standard deviations");
+          " standard deviations; expected one of each for every channel");
   for (std::size_t c = 0; c < normalize.std.size(); ++c) {
     require(
         std::isfinite(normalize.mean[c]) && std::isfinite(normalize.std[c]) && normalize.std[c] > 0,
         "Normalize: mean ", normalize.mean[c], " and standard deviation ", normalize.std[c],
-        " of channel ", c);
+        " of channel ", c, "; both must be finite, and the standard deviation positive");
   }
 }
 void check_step(const RandomErasing& erasing) {
@@ -211,7 +212,7 @@ void check_step(const RandomErasing& erasing) {
           " is not a range above 0");
 }
 void check_step(const Cutout& cutout) {
-  require(cutout.side > 0, "Cutout: a side of ", cutout.side);
+  require(cutout.side > 0, "Cutout: a side of ", cutout.side, ", but it must be positive");
 }
 
 /// The step of this type, or null.

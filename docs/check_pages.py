@@ -6,6 +6,7 @@
                            says to read does not name the next one
 """
 
+import argparse
 import pathlib
 import re
 import sys
@@ -13,6 +14,7 @@ import sys
 root = pathlib.Path(__file__).parent.parent
 PAGES = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("dist/**/*.md"), *root.glob("extras/**/*.md"), *root.glob("examples/**/*.md")]
 faults = []
+argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
 
 
 def without_code(text):

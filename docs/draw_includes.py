@@ -8,6 +8,7 @@
 A figure stands between the lines "<!-- figure NAME -->" and "<!-- end -->". An arrow A --> B means that a file of A
 includes a file of B. Arrows that follow from others are left out of the first figure.
 """
+import argparse
 import collections
 import pathlib
 import re
@@ -73,9 +74,9 @@ FIGURES = {"folders": lambda: figure([*CORE, "extras"], ".", 0), "rooms": lambda
 
 
 def main():
-    check = sys.argv[1:] == ["--check"]
-    if sys.argv[1:] and not check:
-        sys.exit("usage: draw_includes.py [--check]")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
     text = page.read_text()
     new = text
     for name, draw in FIGURES.items():

@@ -9,6 +9,7 @@ PyTorch's names are in tests/golden/torch_names.txt (make_torch_names.py). A nam
 nothing else. The text file has three columns for the others: names of PyTorch (* stands for anything), rondo's name or
 "-", and a remark, which says why if the name is left out. A name after ! is a function of rondo, too, but another one.
 """
+import argparse
 import collections
 import fnmatch
 import pathlib
@@ -73,6 +74,9 @@ def listed(names):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
     problems, used, lines = [], set(), []
     exceptions = list(rows())
     for number, (_, ours, remark) in exceptions:
@@ -115,7 +119,7 @@ def main():
         "`docs/reference/pytorch_coverage.txt`. To change it, edit that text file or add the function, and run the script.", "",
         "A method of `torch.Tensor` may be a function of the tensor in rondo: `x.hypot(y)` is `hypot(x, y)`.", "",
         "| | same name | another name | not in rondo |", "| --- | --- | --- | --- |", *counts, *lines, ""])
-    if "--check" not in sys.argv[1:]:
+    if not check:
         page.write_text(text)
     elif not page.exists() or page.read_text() != text:
         problems.append(f"{page.relative_to(root)} is not current: run docs/pytorch_coverage.py")

@@ -28,8 +28,10 @@ constexpr Magic magics[] = {
     {"\x28\xb5\x2f\xfd"sv, "is compressed with zstd; unpack it first: zstd -d FILE.zst"},
     {"GGUF"sv, "is a GGUF file of llama.cpp; download the model's safetensors file"},
     {"\x89HDF\r\n\x1a\n"sv,
-     "is an HDF5 file, as Keras writes them; in Python, save the tensors with safetensors"},
-    {"\x93NUMPY"sv, "is a NumPy array; in Python, save it with safetensors.numpy.save_file"},
+     "is an HDF5 file, as Keras writes them; io::load_hdf5 reads its tensors"},
+    {"\x93NUMPY"sv, "is a NumPy array; io::load_npy reads it"},
+    {"\x89PNG"sv, "is a PNG image; data::read_image reads it"},
+    {"\xff\xd8\xff"sv, "is a JPEG image; data::read_image reads it"},
 };
 
 /// Whether these bytes can be the start of a header that the format allows.
@@ -57,6 +59,21 @@ bool is_html(std::string_view text) {
                              });
 }
 
+/// Whether the first file of a zip archive is an array.
+bool is_numpy_archive(std::string_view text) {
+  constexpr std::size_t length_at = 26, name_at = 30;
+  if (text.size() < name_at) return false;
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  const std::size_t length = byte(length_at) | byte(length_at + 1) << 8;
+  return text.substr(name_at, length).ends_with(".npy");
+}
+
+bool is_plain_text(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+    return std::isprint(c) != 0 || std::isspace(c) != 0;
+  });
+}
+
 bool is_tar(std::string_view text) { return text.size() >= 262 && text.substr(257, 5) == "ustar"; }
 
 /// PyTorch's format before 0.1.10: a tar archive of these files.
@@ -79,6 +96,8 @@ FileKind kind_of(std::string_view text) {
 std::string other_kind(std::string_view text) {
   switch (kind_of(text)) {
     case FileKind::torch_zip:
+      if (is_numpy_archive(text)) return "is an archive of NumPy's (.npz); io::load_npz reads it";
+      [[fallthrough]];
     case FileKind::torch_legacy:
       return "is a torch.save file; io::load_weights and io::load_torch read it (include "
              "<rondo/rondo.h> or <rondo/extras/torch_files/torch_pickle.h>)";
@@ -103,7 +122,7 @@ std::string other_kind(std::string_view text) {
   if (text.size() > 1 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5)
     return "is a pickle that torch.save did not write; load it in Python, and torch.save its "
            "tensors";
-  return {};
+  return is_plain_text(text) ? "is a text file; it has no tensors" : "";
 }
 
 }  // namespace rondo::io::detail

@@ -3,6 +3,7 @@
 // them.
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -24,5 +25,11 @@ class MappedFile {
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+namespace detail {
+/// Opens a regular file for reading and sets `size` to its bytes. Returns the descriptor. Throws
+/// IoError that says why the file cannot be read.
+int open_to_read(const std::string& path, std::uint64_t& size);
+}  // namespace detail
 
 }  // namespace rondo::io

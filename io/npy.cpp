@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "io/atomic_file.h"
+#include "io/file_kind.h"
 #include "io/mapped_file.h"
 #include "io/stored_type.h"
 #include "io/zip.h"
@@ -223,8 +224,10 @@ std::string descr_of(DType dtype) {
 Tensor parse_npy(std::span<const std::byte> bytes, const std::string& name) {
   const auto* text = reinterpret_cast<const char*>(bytes.data());
   const auto byte = [&](std::size_t at) { return static_cast<std::size_t>(bytes[at]); };
-  require<IoError>(bytes.size() >= 10 && std::string_view(text, 6) == npy_magic, name,
-                   ": is not a .npy file; it does not begin with \\x93NUMPY");
+  require<IoError>(
+      bytes.size() >= 10 && std::string_view(text, 6) == npy_magic, name,
+      ": is not a .npy file; it does not begin with \\x93NUMPY",
+      detail::text_of(bytes).starts_with("PK") ? " (a .npz file, which load_npz reads?)" : "");
   const std::size_t version = byte(6);
   require<IoError>(version >= 1 && version <= 3 && byte(7) == 0, name, ": has version ", version,
                    ".", byte(7), " of the format; 1.0, 2.0 and 3.0 are supported");
@@ -251,6 +254,9 @@ Tensor load_npy(const std::string& path) {
 
 nn::StateDict load_npz(const std::string& path) {
   const MappedFile file(path);
+  const std::string_view text = detail::text_of(file.bytes());
+  require<IoError>(text.starts_with("PK"), path, ": is not a .npz file; it does not begin with PK",
+                   text.starts_with(npy_magic) ? " (a .npy file, which load_npy reads?)" : "");
   nn::StateDict arrays;
   std::set<std::string> names;
   // A byte of deflate makes at most 1,032 bytes.

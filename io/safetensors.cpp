@@ -1,7 +1,5 @@
 #include "io/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "io/atomic_file.h"
 #include "io/file_kind.h"
 #include "io/hash.h"
+#include "io/mapped_file.h"
 #include "io/safetensors_header.h"
 
 namespace rondo::io {
@@ -34,17 +33,8 @@ class Source {
 
 class FileSource final : public Source {
  public:
-  explicit FileSource(const std::string& path) : path_(path) {
-    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not block
-    require<IoError>(descriptor_ >= 0, "cannot read ", path, ": ", std::strerror(errno));
-    struct stat info {};
-    bool regular = ::fstat(descriptor_, &info) == 0 && S_ISREG(info.st_mode);
-    if (!regular) {
-      ::close(descriptor_);
-      throw IoError(concat("cannot read ", path, ": it is not a regular file"));
-    }
-    size_ = static_cast<std::uint64_t>(info.st_size);
-  }
+  explicit FileSource(const std::string& path)
+      : path_(path), descriptor_(detail::open_to_read(path, size_)) {}
   ~FileSource() override { ::close(descriptor_); }
   std::uint64_t size() const override { return size_; }
   void read(std::uint64_t offset, void* to, std::size_t bytes) override {
@@ -63,8 +53,8 @@ class FileSource final : public Source {
 
  private:
   std::string path_;
-  int descriptor_ = -1;
   std::uint64_t size_ = 0;
+  int descriptor_;
 };
 
 class MemorySource final : public Source {

@@ -160,6 +160,7 @@ bool is_safetensors_file(const std::string& path) {
 
 void save_weights(const std::string& path, const nn::StateDict& tensors,
                   std::map<std::string, std::string> metadata) {
+  require<IoError>(!path.empty(), "cannot write a file: its name is empty");
   if (path.ends_with(".safetensors")) {
     metadata.emplace("format", "pt");
     return save_safetensors(path, tensors, metadata);

@@ -141,6 +141,9 @@ void MultiheadAttention::append_extra_keys(Tensors& parts) const {
 
 AttentionOutput MultiheadAttention::run(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const AttentionCall& call) {
+  query.require_defined("MultiheadAttention", "the query");
+  key.require_defined("MultiheadAttention", "the key");
+  value.require_defined("MultiheadAttention", "the value");
   const std::int64_t dims = query.dim();
   require<ShapeError>(
       (dims == 2 || dims == 3) && key.dim() == dims && value.dim() == dims &&

@@ -15,7 +15,8 @@ namespace rondo::nn {
 
 BatchNorm::BatchNorm(std::int64_t num_features, const BatchNormOptions& options)
     : num_features(num_features), options(options) {
-  require<ShapeError>(num_features > 0, "BatchNorm: ", num_features, " features");
+  require<ShapeError>(num_features > 0, "BatchNorm: ", num_features,
+                      " features, but there must be at least 1");
   if (options.affine) {
     weight = ones({num_features}).requires_grad_();
     bias = zeros({num_features}).requires_grad_();
@@ -78,17 +79,20 @@ Tensor FoldedBatchNorm::run(const Tensor& x, const Fusion& fusion) {
 }
 
 void BatchNorm1d::check(const Tensor& x) const {
+  x.require_defined("BatchNorm1d", "the input");
   require<ShapeError>((x.dim() == 2 || x.dim() == 3) && x.size(1) == num_features,
                       "BatchNorm1d: input ", x.shape(), " is not (N, ", num_features, ") or (N, ",
                       num_features, ", L)");
 }
 
 void BatchNorm2d::check(const Tensor& x) const {
+  x.require_defined("BatchNorm2d", "the input");
   require<ShapeError>(x.dim() == 4 && x.size(1) == num_features, "BatchNorm2d: input ", x.shape(),
                       " is not (N, ", num_features, ", H, W)");
 }
 
 void BatchNorm3d::check(const Tensor& x) const {
+  x.require_defined("BatchNorm3d", "the input");
   require<ShapeError>(x.dim() == 5 && x.size(1) == num_features, "BatchNorm3d: input ", x.shape(),
                       " is not (N, ", num_features, ", D, H, W)");
 }

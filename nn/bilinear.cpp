@@ -15,7 +15,7 @@ Bilinear::Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::in
     : in1_features(in1_features), in2_features(in2_features), out_features(out_features) {
   require<ShapeError>(in1_features > 0 && in2_features > 0 && out_features > 0,
                       "Bilinear: ", in1_features, " and ", in2_features, " to ", out_features,
-                      " features");
+                      " features, but there must be at least 1 of each");
   const double bound = 1 / std::sqrt(static_cast<double>(in1_features));
   weight = empty({out_features, in1_features, in2_features});
   init::uniform_(weight, -bound, bound);

@@ -14,14 +14,15 @@ bool NamedList<T>::contains(const std::string& key) const {
 
 template <class T>
 T& NamedList<T>::at(std::int64_t i) {
-  require(i >= 0 && i < size(), "index ", i, " in a container of ", size(), " ", what_);
+  require(i >= 0 && i < size(), "container: index ", i, " in a container of ", size(), " ", what_);
   return elements_[static_cast<std::size_t>(i)];
 }
 
 template <class T>
 const T& NamedList<T>::at(const std::string& key) const {
   const auto found = std::find(keys_.begin(), keys_.end(), key);
-  require(found != keys_.end(), "no element \"", key, "\" in a container of ", size(), " ", what_);
+  require(found != keys_.end(), "container: no element \"", key, "\" in a container of ", size(),
+          " ", what_);
   return elements_[static_cast<std::size_t>(found - keys_.begin())];
 }
 

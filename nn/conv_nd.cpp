@@ -18,13 +18,17 @@ bool at_least(const Dims& sizes, std::int64_t least) {
 }  // namespace
 
 void ConvLayer::check(const char* layer) const {
-  require<ShapeError>(in_channels > 0 && out_channels > 0 && groups > 0 &&
-                          in_channels % groups == 0 && out_channels % groups == 0,
-                      layer, ": ", in_channels, " to ", out_channels,
-                      " channels cannot be divided into ", groups, " groups");
-  require<ShapeError>(at_least(kernel, 1), layer, ": kernel size ", kernel);
+  require<ShapeError>(in_channels > 0 && out_channels > 0 && groups > 0, layer, ": ", in_channels,
+                      " to ", out_channels, " channels in ", groups,
+                      " groups, but all three must be positive");
+  require<ShapeError>(in_channels % groups == 0 && out_channels % groups == 0, layer, ": ",
+                      in_channels, " to ", out_channels, " channels cannot be divided into ",
+                      groups, " groups: groups must divide both");
+  require<ShapeError>(at_least(kernel, 1), layer, ": kernel size ", kernel,
+                      ", but it must be at least 1");
   require<ShapeError>(at_least(stride, 1) && at_least(dilation, 1) && at_least(padding, 0), layer,
-                      ": stride and dilation must be at least 1, padding at least 0");
+                      ": stride ", stride, ", dilation ", dilation, ", padding ", padding,
+                      "; stride and dilation must be at least 1, padding at least 0");
   for (std::int64_t i = 0; i < output_padding.size(); ++i)
     require<ShapeError>(
         output_padding[i] >= 0 && output_padding[i] < std::max(stride[i], dilation[i]), layer,
@@ -89,10 +93,12 @@ Dims ConvLayer::output_padding_for(const Module& layer, const Dims& input, Dims 
 
 void check_image(const Module& layer, const Tensor& x, std::int64_t channels, std::int64_t dims) {
   const char* sizes = dims == 1 ? ", L)" : dims == 2 ? ", H, W)" : ", D, H, W)";
-  require<ShapeError>(
-      (x.dim() == dims + 1 || x.dim() == dims + 2) && x.size(x.dim() - dims - 1) == channels,
-      type_name(layer), ": input ", x.shape(), " is neither (N, ", channels, sizes, " nor (",
-      channels, sizes);
+  if (x.defined() && (x.dim() == dims + 1 || x.dim() == dims + 2) &&
+      x.size(x.dim() - dims - 1) == channels)
+    return;  // the name of the type is needed for errors only
+  x.require_defined(type_name(layer), "the input");
+  rondo::detail::fail<ShapeError>({type_name(layer), ": input ", x.shape(), " is neither (N, ",
+                                   channels, sizes, " nor (", channels, sizes});
 }
 
 }  // namespace rondo::nn::detail

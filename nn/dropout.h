@@ -12,7 +12,7 @@ struct Dropout : Module {
   double p;
 
   explicit Dropout(double p = 0.5) : p(p) {
-    require(p >= 0 && p <= 1, "Dropout: the probability is ", p);
+    require(p >= 0 && p <= 1, "Dropout: the probability is ", p, ", but must be in [0, 1]");
   }
   Tensor forward(const Tensor& x) override { return dropout(x, p, is_training()); }
   std::string extra_repr() const override;

@@ -13,11 +13,15 @@ namespace {
 /// A table drawn from N(0, 1), with zeros in row padding_idx, which it makes non-negative.
 Tensor new_table(const char* layer, std::int64_t rows, std::int64_t width,
                  std::optional<std::int64_t>& padding_idx) {
-  require<ShapeError>(rows > 0 && width > 0, layer, ": a table of ", rows, " x ", width);
+  require<ShapeError>(rows > 0 && width > 0, layer, ": a table of ", rows, " x ", width,
+                      ", but both must be positive (number of rows, width of a row)");
   const Tensor table = empty({rows, width});
   init::normal_(table);
   if (padding_idx) {
-    padding_idx = wrap_dim(*padding_idx, rows, concat(layer, ": padding_idx").c_str());
+    require<ShapeError>(*padding_idx >= -rows && *padding_idx < rows, layer, ": padding_idx ",
+                        *padding_idx, " is not a row of the table (valid: ", -rows, " to ",
+                        rows - 1, ")");
+    if (*padding_idx < 0) *padding_idx += rows;
     init::zeros_(table.select(0, *padding_idx));
   }
   return table.requires_grad_();

@@ -95,7 +95,8 @@ const Tensor& uniform_(const Tensor& x, double low, double high, Generator& gene
 }
 
 const Tensor& normal_(const Tensor& x, double mean, double stddev, Generator& generator) {
-  require(stddev >= 0, "init::normal_: the standard deviation is ", stddev);
+  require(stddev >= 0, "init::normal_: the standard deviation is ", stddev,
+          ", but must not be negative");
   backend(x).normal(x, generator.next(), mean, stddev);
   x.bump_version();
   return x;
@@ -103,7 +104,8 @@ const Tensor& normal_(const Tensor& x, double mean, double stddev, Generator& ge
 
 const Tensor& trunc_normal_(const Tensor& x, double mean, double stddev, double low, double high,
                             Generator& generator) {
-  require(stddev > 0, "init::trunc_normal_: the standard deviation is ", stddev);
+  require(stddev > 0, "init::trunc_normal_: the standard deviation is ", stddev,
+          ", but must be positive");
   require(low < high, "init::trunc_normal_: low ", low, " is not below high ", high);
   double from = standard_normal_cdf((low - mean) / stddev);
   double to = standard_normal_cdf((high - mean) / stddev);

@@ -12,7 +12,8 @@ namespace rondo::nn {
 InstanceNorm::InstanceNorm(std::int64_t image_dims, std::int64_t num_features,
                            const InstanceNormOptions& options)
     : num_features(num_features), options(options), image_dims_(image_dims) {
-  require<ShapeError>(num_features > 0, "InstanceNorm: ", num_features, " features");
+  require<ShapeError>(num_features > 0, "InstanceNorm: ", num_features,
+                      " features, but there must be at least 1");
   if (options.affine) {
     weight = ones({num_features}).requires_grad_();
     bias = zeros({num_features}).requires_grad_();
@@ -25,6 +26,7 @@ InstanceNorm::InstanceNorm(std::int64_t image_dims, std::int64_t num_features,
 }
 
 Tensor InstanceNorm::forward(const Tensor& x) {
+  x.require_defined("InstanceNorm", "the input");
   const std::int64_t rank = image_dims_ + 2;
   require<ShapeError>(
       (x.dim() == rank || x.dim() == rank - 1) && x.size(x.dim() - image_dims_ - 1) == num_features,

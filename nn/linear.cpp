@@ -16,7 +16,7 @@ namespace rondo::nn {
 Linear::Linear(std::int64_t in_features, std::int64_t out_features, LinearOptions options)
     : in_features(in_features), out_features(out_features) {
   require<ShapeError>(in_features >= 0 && out_features >= 0, "Linear: ", in_features, " to ",
-                      out_features, " features");
+                      out_features, " features, but neither may be negative");
   weight = empty({out_features, in_features});
   init::kaiming_uniform_(weight, {.slope = std::sqrt(5.0)});
   weight.requires_grad_();

@@ -370,7 +370,8 @@ class AnyModule final : public Module {
   template <class M>
   M& as() const {
     auto* typed = dynamic_cast<M*>(&get());
-    require(typed != nullptr, "AnyModule::as: the module is of another type");
+    require(typed != nullptr, "AnyModule::as: the module is a ", detail::type_name(get()),
+            ", not a ", detail::type_name(typeid(M)));
     return *typed;
   }
   Tensor forward(const Tensor& x) override { return get().forward(x); }
@@ -403,18 +404,23 @@ template <class F, class... Inputs>
 auto Module::call(const F& forward, Inputs&... inputs)
     -> std::invoke_result_t<const F&, Inputs&...> {
   const detail::Running running(*this, inputs...);
-  if (hooks_.empty() && !detail::has_observer()) return forward(inputs...);
-  // Hooks may replace the inputs: copies of those that the caller passed as constants.
-  std::tuple<std::conditional_t<std::is_const_v<Inputs>, std::remove_const_t<Inputs>, Inputs&>...>
-  held(inputs...);
-  Tensors tensors = tensors_of(held);
-  detail::HookedCall hooked(*this, hooks_, tensors);
-  put_tensors(held, tensors);
-  auto result = std::apply(forward, held);
-  tensors = tensors_of(result);
-  hooked.finish(tensors);
-  put_tensors(result, tensors);
-  return result;
+  try {
+    if (hooks_.empty() && !detail::has_observer()) return forward(inputs...);
+    // Hooks may replace the inputs: copies of those that the caller passed as constants.
+    std::tuple<std::conditional_t<std::is_const_v<Inputs>, std::remove_const_t<Inputs>, Inputs&>...>
+    held(inputs...);
+    Tensors tensors = tensors_of(held);
+    detail::HookedCall hooked(*this, hooks_, tensors);
+    put_tensors(held, tensors);
+    auto result = std::apply(forward, held);
+    tensors = tensors_of(result);
+    hooked.finish(tensors);
+    put_tensors(result, tensors);
+    return result;
+  } catch (Error& error) {
+    running.add_place_to(error);
+    throw;
+  }
 }
 
 /// `module`, moved and converted: auto net = to(Net(), Device::cuda()).

@@ -2,6 +2,8 @@
 
 #include "nn/norm.h"
 
+#include <algorithm>
+
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -10,7 +12,7 @@ GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNo
     : num_groups(num_groups), num_channels(num_channels), eps(options.eps) {
   require<ShapeError>(num_groups > 0 && num_channels > 0 && num_channels % num_groups == 0,
                       "GroupNorm: ", num_channels, " channels cannot be split into ", num_groups,
-                      " groups");
+                      " groups: both must be positive, and the second divide the first");
   if (options.affine) {
     weight = ones({num_channels}).requires_grad_();
     bias = zeros({num_channels}).requires_grad_();
@@ -18,6 +20,7 @@ GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNo
 }
 
 Tensor GroupNorm::forward(const Tensor& x) {
+  x.require_defined("GroupNorm", "the input");
   require<ShapeError>(x.dim() >= 2 && x.size(1) == num_channels, "GroupNorm: input ", x.shape(),
                       " is not (N, ", num_channels, ", ...)");
   return group_norm(x, num_groups, weight, bias, eps);
@@ -26,6 +29,8 @@ Tensor GroupNorm::forward(const Tensor& x) {
 LayerNorm::LayerNorm(const Dims& normalized_shape, LayerNormOptions options)
     : normalized_shape(normalized_shape), eps(options.eps) {
   require<ShapeError>(!normalized_shape.empty(), "LayerNorm: the normalized shape is empty");
+  require<ShapeError>(std::ranges::min(normalized_shape) >= 0, "LayerNorm: the normalized shape ",
+                      normalized_shape, " has a negative size");
   if (options.elementwise_affine) {
     weight = ones(normalized_shape).requires_grad_();
     if (options.bias) bias = zeros(normalized_shape).requires_grad_();
@@ -39,6 +44,8 @@ Tensor LayerNorm::forward(const Tensor& x) {
 RMSNorm::RMSNorm(const Dims& normalized_shape, RMSNormOptions options)
     : normalized_shape(normalized_shape), eps(options.eps) {
   require<ShapeError>(!normalized_shape.empty(), "RMSNorm: the normalized shape is empty");
+  require<ShapeError>(std::ranges::min(normalized_shape) >= 0, "RMSNorm: the normalized shape ",
+                      normalized_shape, " has a negative size");
   if (options.elementwise_affine) weight = ones(normalized_shape).requires_grad_();
 }
 

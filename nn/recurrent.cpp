@@ -96,7 +96,7 @@ Recurrent::Recurrent(const char* type, std::int64_t gates, std::int64_t input_si
       has_cell_(gates == 4) {
   require<ShapeError>(input_size > 0 && hidden_size > 0 && options.num_layers > 0, type, ": ",
                       options.num_layers, " layers from ", input_size, " to ", hidden_size,
-                      " features");
+                      " features, but all three must be positive");
   require(options.dropout >= 0 && options.dropout <= 1, type, ": the probability ", options.dropout,
           " is not in [0, 1]");
   require_no_nonlinearity(type, gates, options.nonlinearity);
@@ -121,6 +121,7 @@ void Recurrent::visit(Visitor& v) {
 }
 
 void Recurrent::check(const Tensor& x, const LSTMState& first, const Tensor& lengths) const {
+  x.require_defined(type_, "the input");
   require<ShapeError>((x.dim() == 2 || x.dim() == 3) && x.size(-1) == input_size, type_, ": input ",
                       x.shape(), " is neither ", options.batch_first ? "(N, T, " : "(T, N, ",
                       input_size, ") nor (T, ", input_size, ")");
@@ -267,7 +268,7 @@ RecurrentCell::RecurrentCell(const char* type, std::int64_t gates, std::int64_t 
                              std::int64_t hidden_size, const RecurrentCellOptions& options)
     : input_size(input_size), hidden_size(hidden_size), options(options), type_(type) {
   require<ShapeError>(input_size > 0 && hidden_size > 0, type, ": from ", input_size, " to ",
-                      hidden_size, " features");
+                      hidden_size, " features, but both must be positive");
   require_no_nonlinearity(type, gates, options.nonlinearity);
   weights = drawn_weights((CheckedSize(hidden_size, type) * gates).value(), input_size, hidden_size,
                           0, options.bias);
@@ -276,6 +277,7 @@ RecurrentCell::RecurrentCell(const char* type, std::int64_t gates, std::int64_t 
 void RecurrentCell::visit(Visitor& v) { show(v, weights, ""); }
 
 LSTMState RecurrentCell::run(const Tensor& x, const LSTMState& before) {
+  x.require_defined(type_, "the input");
   require<ShapeError>((x.dim() == 1 || x.dim() == 2) && x.size(-1) == input_size, type_, ": input ",
                       x.shape(), " is neither (N, ", input_size, ") nor (", input_size, ")");
   Dims wanted = x.shape();

@@ -118,6 +118,19 @@ Running::~Running() {
   leaf_watch = nullptr;
 }
 
+std::string Running::path() const {
+  if (caller_ == nullptr) return "";
+  const std::string above = caller_->path(), here = path_between(caller_->module_, module_);
+  return concat(above, above.empty() || here.empty() ? "" : ".", here);
+}
+
+void Running::add_place_to(Error& error) const {
+  if (dynamic_cast<const CommError*>(&error) != nullptr) return;
+  const std::string path = this->path(), type = type_name(module_.self());
+  if (path.empty() && std::string_view(error.what()).starts_with(type)) return;
+  error.add_place(concat(path, path.empty() ? "" : ": ", type));
+}
+
 const Running* Running::outermost() { return outermost_running; }
 Module& Running::innermost() { return innermost_running->module_; }
 void Running::set_part(Module& module) {

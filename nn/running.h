@@ -43,6 +43,10 @@ class Running {
   bool is_input(const Tensor& x) const;
   /// The innermost running module of this thread; there must be one.
   static Module& innermost();
+  /// Appends the module's path in the outermost running module, and its type, to the error's
+  /// message: "(in layer1.0.conv1: Conv2d)". Not if the message begins with the type and there is
+  /// no path, and not to that of a CommError, which ranks compare.
+  void add_place_to(Error& error) const;
   /// Throws the error of Module::is_training.
   static void require_eval_reached(const Module& module);
   /// Notes that a walk has reached `module` as a child of another module.
@@ -52,6 +56,7 @@ class Running {
 
  private:
   struct Begin {};
+  std::string path() const;
   Running(Begin, Module& module);
   void add_input(const Tensor& x) {
     if (!x.defined()) return;

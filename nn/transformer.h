@@ -46,7 +46,7 @@ Tensor activated(const Tensor& x, TransformerActivation activation);
 /// Independent copies of a layer. Throws Error if it is of a class derived from Layer.
 template <class Layer>
 ModuleList copies_of(const char* stack, const Layer& layer, std::int64_t count) {
-  require(count >= 0, stack, ": ", count, " layers");
+  require(count >= 0, stack, ": ", count, " layers, but the number must not be negative");
   require(typeid(layer) == typeid(Layer), stack, ": the layer is a ", type_name(layer),
           ", and copies of it as a ", type_name(typeid(Layer)),
           " would lose what it adds; put its clones into an nn::ModuleList and run them in a "

@@ -10,6 +10,9 @@
 # (sysroot/), which are downloaded once. The script needs the packages of scripts/setup.sh extra, and root if the kernel
 # does not yet start arm64 programs in QEMU. Exit status: 0 only if every test passed.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
+at_most 1 "$@"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$PWD/build-arm64 sysroot=$PWD/build-arm64/sysroot
 

@@ -6,6 +6,9 @@
 # It reads Ninja's log, which has the time of the last run of every step. Build in a new folder and on an idle machine,
 # since steps that share their cores with other programs take longer.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
+at_most 2 "$@"
 folder=${1:-build} count=${2:-20}
 [ -e "$folder/.ninja_log" ] || {
   echo "build_times.sh: $folder/.ninja_log does not exist; build with Ninja first" >&2

@@ -7,6 +7,9 @@
 # in FOLDER/api. A warning is an error: a link to a page or heading that does not exist, a page that no menu shows, a
 # comment that Doxygen does not understand. If a tool is missing, it says so and exits with 77.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
+at_most 1 "$@"
 out=$(realpath -m "${1:-"$(dirname "${BASH_SOURCE[0]}")/../build/docs"}")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -2,6 +2,9 @@
 # english.sh [BASE]: lines of prose (comments, documents, strings) that read oddly; CONTRIBUTING.md has the rules.
 # With BASE only lines that the change since BASE adds. Prints FILE:LINE: TEXT, then a count. Status 0 always.
 set -uo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
+at_most 1 "$@"
 pattern='(^|[.;:] |// ?|/// ?|# )(Who|Whoever|Of (who|what|which)|By what|For what|What (is|was|has|comes|lies|stands|they|cannot))\b|\b(is|are|was|be) (no|none) ([a-z]|$)|\b(is|are|was) none\b|\bbut for\b|\bbeside\b|\bwith .{1,12} neither\b|\bgoes? by\b|\bstands? in\b|\bby way of\b|\bany more\b|\bto the same bits\b|\bis all one\b|\bthat are none\b|\bthan ever after\b|\bhas come to\b|\bwhat whoever\b|\bby himself\b|\bto be had\b'
 files=('*.h' '*.cpp' '*.cu' '*.cuh' '*.md' '*.sh' '*.py' '*.cmake' 'CMakeLists.txt')
 if [ $# -gt 0 ]; then

@@ -7,6 +7,7 @@ pass. A forward pass is 0.557 billion multiply-adds an image for ResNet-18 with 
 ResNet-50 (224x224); a multiply-add is two FLOPs.
 """
 
+import argparse
 import json
 import pathlib
 import statistics
@@ -44,7 +45,11 @@ def torch_version():
 
 
 def main():
-    folder, out = pathlib.Path(sys.argv[1]), sys.argv[2]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", metavar="FOLDER", type=pathlib.Path)
+    parser.add_argument("out", metavar="OUT")
+    given = parser.parse_args()
+    folder, out = given.folder, given.out
     kernels = read(folder / "kernels.json") or {}
     rondo, torch = steps(folder, "rondo"), steps(folder, "torch")
     tests = [

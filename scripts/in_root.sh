@@ -12,6 +12,8 @@
 # needs root, debootstrap and 10 GB in $TMPDIR or /var/tmp. Its mounts are in a namespace of their own and end with it.
 # Exit status: that of the commands.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 fail() {

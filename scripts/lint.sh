@@ -6,6 +6,8 @@
 #
 # It configures build-lint/, where each source is compiled alone. Exit status: 0 only if nothing was found.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:-} in
 '' | --format) ;;

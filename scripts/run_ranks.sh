@@ -12,6 +12,13 @@
 #
 # Exit status: that of the run; 128 + signal if the run ended because of a signal.
 set -u # but not -e: a trap must do all of its work, and without a terminal even its echo fails
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
+
+if [ $# -eq 0 ] || [[ $1 == -* ]]; then
+  echo "run_ranks.sh: expected a command, such as mpirun, not '${1:-}'; --help describes it" >&2
+  exit 2
+fi
 
 asked=0
 declare -A told

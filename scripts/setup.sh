@@ -12,6 +12,9 @@
 # purpose, and installs them with apt-get, as root or through sudo. This is the only list of packages in rondo. It does
 # not contain openssh-server, which extras/cluster/kubernetes_local.sh needs: it would open the machine to logins.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
+at_most 1 "$@"
 
 tier=${1:-core}
 case $tier in

@@ -18,6 +18,8 @@
 # the script prints the time of each phase and the ten slowest tests; scripts/build_times.sh prints the time of each
 # part of a build. Exit status: 0 only if everything was built and passed.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 presets=(release asan)

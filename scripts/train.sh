@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains ResNet-20 on CIFAR-10 with mpirun on all cores of this machine, from a bare clone.
 #
-#   scripts/train.sh [arguments for cifar_resnet…]
+#   scripts/train.sh [arguments for cifar_resnet…]   build/bin/cifar_resnet --help lists them
 #
 #   scripts/train.sh --epochs 30                     a longer run
 #   scripts/train.sh --model resnet18 --lr 0.1       another model
@@ -15,6 +15,8 @@
 # trains on Fashion-MNIST from the package dataset-fashion-mnist instead. Paths in the arguments, and the
 # folder runs/ with the results, are relative to the folder that the script is called from.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 trap 'exit 130' INT # after Ctrl-C, run nothing more
 called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -70,7 +70,10 @@ Tensor ones(const Dims& sizes, TensorOptions options) {
 }
 Tensor scalar(Scalar value, TensorOptions options) { return full({}, value, options); }
 
-Tensor empty_like(const Tensor& x) { return Tensor::empty_like(x); }
+Tensor empty_like(const Tensor& x) {
+  const OpName op("empty_like");
+  return Tensor::empty_like(x);
+}
 
 Tensor full_like(const Tensor& x, Scalar value) {
   const OpName op("full_like");
@@ -80,8 +83,14 @@ Tensor full_like(const Tensor& x, Scalar value) {
   return y;
 }
 
-Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
-Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
+Tensor zeros_like(const Tensor& x) {
+  const OpName op("zeros_like");
+  return full_like(x, 0);
+}
+Tensor ones_like(const Tensor& x) {
+  const OpName op("ones_like");
+  return full_like(x, 1);
+}
 
 namespace {
 
@@ -253,6 +262,7 @@ Tensor randperm(std::int64_t n, TensorOptions options, Generator& generator) {
 }
 
 Tensor rand_like(const Tensor& x) {
+  const OpName op("rand_like");
   require_floating("rand_like", x.dtype());
   Tensor y = Tensor::empty_like(x);
   backend(y).uniform(y, default_generator().next(), 0, 1);
@@ -260,6 +270,7 @@ Tensor rand_like(const Tensor& x) {
 }
 
 Tensor randn_like(const Tensor& x) {
+  const OpName op("randn_like");
   require_floating("randn_like", x.dtype());
   Tensor y = Tensor::empty_like(x);
   backend(y).normal(y, default_generator().next(), 0, 1);

@@ -2,10 +2,18 @@
 
 #include <cctype>
 #include <sstream>
+#include <utility>
 
 #include "tensor/record_function.h"
 
-namespace rondo::detail {
+namespace rondo {
+
+void Error::add_place(const std::string& place) {
+  if (std::exchange(has_place_, true)) return;
+  std::runtime_error::operator=(std::runtime_error(concat(what(), " (in ", place, ")")));
+}
+
+namespace detail {
 
 void Part::print_text(std::ostream& out, const Part& part) {
   out << std::string_view(static_cast<const char*>(part.value_.at), part.length_);
@@ -26,6 +34,9 @@ std::string concat(std::initializer_list<Part> parts) {
 std::string message(std::initializer_list<Part> parts) {
   std::string text = concat(parts);
   const std::string op = OpName::called("");
+  // clamp_ computes clamp: not "clamp_: clamp: …".
+  if (op.ends_with('_') && text.starts_with(op.substr(0, op.size() - 1) + ": "))
+    text.erase(0, op.size() + 1);
   const auto is_in_a_name = [](char c) {
     return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0;
   };
@@ -33,4 +44,5 @@ std::string message(std::initializer_list<Part> parts) {
   return names_it ? text : concat({op, ": ", text});
 }
 
-}  // namespace rondo::detail
+}  // namespace detail
+}  // namespace rondo

@@ -18,6 +18,11 @@ namespace rondo {
 
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
+  /// Appends " (in PLACE)" to the message, unless it has a place: the first one is the innermost.
+  void add_place(const std::string& place);
+
+ private:
+  bool has_place_ = false;
 };
 /// Sizes, ranks or indices that do not fit together.
 struct ShapeError : Error {

@@ -35,13 +35,12 @@ Tensor Tensor::undefined(std::string reason) {
 void Tensor::fail_undefined(std::string_view op, std::string_view what) const {
   const auto* why = std::get_deleter<WhyUndefined>(impl_);
   const std::string_view called = OpName::called(""), name = called.empty() ? op : called;
-  const bool is_known = !op.empty();  // else no op has said which operand it is
+  const bool is_known = !what.empty();  // else no op has said which operand it is
   const std::string inner = is_known && name != op ? concat(op, ": ") : "";
   const std::string fact =
       is_known ? concat(inner, what, " is undefined") : "use of an undefined tensor";
-  const std::string hint = is_known ? "; assign a tensor to it first" : "";
-  throw Error(
-      concat(name, name.empty() ? "" : ": ", fact, why != nullptr ? ": " + why->reason : hint));
+  throw Error(concat(name, name.empty() ? "" : ": ", fact,
+                     why != nullptr ? ": " + why->reason : "; assign a tensor to it first"));
 }
 
 Tensor Tensor::over(StoragePtr storage, std::int64_t offset, const Dims& sizes, const Dims& strides,
@@ -86,7 +85,10 @@ Tensor Tensor::broadcast_view(const Dims& to) const {
   return as_view(to, broadcast_strides(shape(), strides(), to), storage_offset());
 }
 
-Tensor Tensor::alias() const { return as_view(shape(), strides(), storage_offset()); }
+Tensor Tensor::alias() const {
+  const TensorImpl& self = impl("alias");
+  return as_view(self.sizes, self.strides, self.offset);
+}
 
 namespace {
 
@@ -107,6 +109,7 @@ void read_out(const Tensor& x, T* to) {
 }  // namespace
 
 Scalar Tensor::item_scalar() const {
+  impl("item");
   require<ShapeError>(numel() == 1, "item: the tensor has shape ", shape(), ", not one element");
   if (is_floating(dtype())) {
     double value = 0;
@@ -145,6 +148,7 @@ std::vector<T> checked_vector(const Tensor& x, Check check) {
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  impl("to_vector");
   if constexpr (std::is_integral_v<T>) {
     const auto no_more = [](const Scalar&) {};  // Scalar::to checks enough
     if (is_floating(dtype())) return checked_vector<T, double>(*this, no_more);
@@ -156,6 +160,7 @@ std::vector<T> Tensor::to_vector() const {
 }
 
 std::vector<float> Tensor::to_vector() const {
+  impl("to_vector");
   if (dtype() != DType::i64 && dtype() != DType::i32) return to_vector<float>();
   return checked_vector<float, std::int64_t>(*this, [](const Scalar& value) {
     value.check_exact(DType::f32, "to_vector: use to_vector<std::int64_t>()");

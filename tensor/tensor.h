@@ -98,19 +98,21 @@ class Tensor {
   bool defined() const { return impl_ != nullptr; }
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
 
-  const Dims& shape() const { return impl().sizes; }
-  const Dims& strides() const { return impl().strides; }
-  std::int64_t dim() const { return shape().size(); }
+  const Dims& shape() const { return impl("shape").sizes; }
+  const Dims& strides() const { return impl("strides").strides; }
+  std::int64_t dim() const { return impl("dim").sizes.size(); }
   /// Size of one dimension; a negative dim counts from the end. Throws ShapeError for a 0-dim
   /// tensor.
-  std::int64_t size(std::int64_t dim) const { return shape()[axis(dim, "size")]; }
-  std::int64_t stride(std::int64_t dim) const { return strides()[axis(dim, "stride")]; }
-  std::int64_t numel() const { return numel_of(shape()); }
+  std::int64_t size(std::int64_t dim) const { return impl("size").sizes[axis(dim, "size")]; }
+  std::int64_t stride(std::int64_t dim) const {
+    return impl("stride").strides[axis(dim, "stride")];
+  }
+  std::int64_t numel() const { return numel_of(impl("numel").sizes); }
   std::int64_t nbytes() const { return bytes_of(shape(), dtype()); }
-  DType dtype() const { return impl().dtype; }
-  Device device() const { return impl().storage->device(); }
-  std::int64_t storage_offset() const { return impl().offset; }
-  const StoragePtr& storage() const { return impl().storage; }
+  DType dtype() const { return impl("dtype").dtype; }
+  Device device() const { return impl("device").storage->device(); }
+  std::int64_t storage_offset() const { return impl("storage_offset").offset; }
+  const StoragePtr& storage() const { return impl("storage").storage; }
   TensorOptions options() const { return {.dtype = dtype(), .device = device()}; }
 
   bool is_contiguous(MemoryFormat format = MemoryFormat::contiguous) const {
@@ -125,7 +127,7 @@ class Tensor {
 
   /// Address of element (0, …, 0).
   void* data_ptr() const {
-    return static_cast<char*>(impl().storage->data()) + impl().offset * size_of(dtype());
+    return static_cast<char*>(impl("data_ptr").storage->data()) + impl().offset * size_of(dtype());
   }
   /// The same, typed. Throws DTypeError when T is not the tensor's element type.
   template <class T>
@@ -150,7 +152,7 @@ class Tensor {
   /// All elements in f32. Throws Error for an integer that f32 cannot hold.
   std::vector<float> to_vector() const;
 
-  std::uint64_t version() const { return impl().version->load(std::memory_order_relaxed); }
+  std::uint64_t version() const { return impl("version").version->load(std::memory_order_relaxed); }
   void bump_version() const {
     impl().version->fetch_add(1, std::memory_order_relaxed);
     impl().storage->writes.fetch_add(1, std::memory_order_relaxed);
@@ -165,9 +167,10 @@ class Tensor {
   /// not fit.
   Tensor broadcast_view(const Dims& sizes) const;
 
-  TensorImpl& impl() const {
+  /// Throws Error naming `user`, or the op that runs, if the tensor is undefined.
+  TensorImpl& impl(const char* user = "") const {
     if (impl_ == nullptr) [[unlikely]]
-      fail_undefined();
+      fail_undefined(user, "");
     return *impl_;
   }
   /// Throws Error if the tensor is undefined: "add: the right operand is undefined; …".
@@ -494,7 +497,7 @@ class Tensor {
  private:
   /// wrap_dim for a dimension that must exist.
   std::int64_t axis(std::int64_t dim, const char* what) const;
-  [[noreturn, gnu::cold, gnu::noinline]] void fail_undefined(std::string_view op = {},
+  [[noreturn, gnu::cold, gnu::noinline]] void fail_undefined(std::string_view op,
                                                              std::string_view what = {}) const;
   static Dims dims_of(std::integral auto... values) {
     return {static_cast<std::int64_t>(values)...};

@@ -32,7 +32,7 @@ FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
   require(train != nullptr, "Trainer: train must not be null");
   require(options_.batch_size > 0 && options_.batch_size % comm.world_size() == 0,
           "Trainer: a batch of ", options_.batch_size, " is not divisible by the ",
-          comm.world_size(), " ranks");
+          comm.world_size(), " ranks; batch_size must be a positive multiple of their number");
   // A resumed run must see the same samples in the same order.
   FitOptions fit = options_.fit;
   fit.config.emplace("seed", static_cast<std::int64_t>(options_.seed));

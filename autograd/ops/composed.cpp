@@ -363,6 +363,7 @@ Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options) {
 }
 
 Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
+  const OpName op("isclose");
   require(options.rtol >= 0 && options.atol >= 0, "isclose: rtol ", options.rtol, " and atol ",
           options.atol, " must not be negative");
   const Tensor x = to(a, f64).detach(), y = to(b, f64).detach();
@@ -380,10 +381,12 @@ Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
 }
 
 bool allclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
+  const OpName op("allclose");
   return all(isclose(a, b, options)).item<bool>();
 }
 
 bool equal(const Tensor& a, const Tensor& b) {
+  const OpName op("equal");
   return a.shape() == b.shape() && all(a == b).item<bool>();
 }
 
@@ -404,10 +407,12 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineSimilarit
 }
 
 VarMean var_mean(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
+  const OpName op("var_mean");
   return {var(x, dims, correction, keepdim), mean(x, dims, keepdim)};
 }
 
 Tensor argsort(const Tensor& x, std::int64_t dim, bool descending) {
+  const OpName op("argsort");
   return sort(x.detach(), dim, descending).indices;
 }
 

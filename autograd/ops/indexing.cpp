@@ -113,8 +113,9 @@ Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
   require<ShapeError>(x.dim() > 0, "select: a tensor without dimensions has nothing to select");
   dim = wrap_dim(dim, x.dim(), "select");
   std::int64_t n = x.size(dim), i = index < 0 ? index + n : index;
-  require<ShapeError>(i >= 0 && i < n, "select: index ", index, " is out of range for dimension ",
-                      dim, " of shape ", x.shape());
+  // x[{5}] and index_put_ select, too.
+  require<ShapeError>(i >= 0 && i < n, OpName::called("select"), ": index ", index,
+                      " is out of range for dimension ", dim, " of shape ", x.shape());
   return squeeze(part_of("select", x, IndexRange{dim, i, 1, 1}), dim);
 }
 
@@ -133,7 +134,7 @@ Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t
              std::int64_t step) {
   const OpName op("slice");
   require<ShapeError>(x.dim() > 0, "slice: a tensor without dimensions cannot be sliced");
-  require<ShapeError>(step > 0, "slice: step ", step, " is not positive");
+  require<ShapeError>(step > 0, OpName::called("slice"), ": step ", step, " is not positive");
   dim = wrap_dim(dim, x.dim(), "slice");
   std::int64_t n = x.size(dim);
   auto clamped = [n](std::int64_t i) {
@@ -297,11 +298,11 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
 }
 
 const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
+  const OpRange op("masked_fill_");
   check_in_place(*this, "masked_fill_");
   require_distinct_elements(*this, "masked_fill_");
   if (any_requires_grad({this, 1}) || mask.storage() == storage())
     return copy_(rondo::masked_fill(*this, mask, value));
-  const OpRange op("masked_fill_");
   require<DTypeError>(mask.dtype() == boolean, "masked_fill_: the mask is ", mask.dtype(),
                       ", not bool");
   require_one_device("masked_fill_", {*this, mask});

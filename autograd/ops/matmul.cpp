@@ -70,7 +70,8 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
   if (const Casts cast{AutocastOp::bmm, a}) return bmm(cast(a), cast(b));
   require<ShapeError>(
       a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1),
-      "bmm: shapes ", a.shape(), " and ", b.shape(), " do not multiply");
+      "bmm: shapes ", a.shape(), " and ", b.shape(),
+      " do not multiply; expected (B, n, k) and (B, k, m)");
   check_operands(a, b, "bmm");
   Tensor y = Tensor::empty({a.size(0), a.size(1), b.size(2)}, a.options());
   backend(y).matmul(a, b, {}, y);
@@ -87,7 +88,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   Tensor left = a.dim() == 1 ? unsqueeze(a, 0) : a;
   Tensor right = b.dim() == 1 ? unsqueeze(b, 1) : b;
   require<ShapeError>(left.size(-1) == right.size(-2), "matmul: shapes ", a.shape(), " and ",
-                      b.shape(), " do not multiply");
+                      b.shape(), " do not multiply: rows of ", left.size(-1), " with columns of ",
+                      right.size(-2));
   Dims left_batch(left.shape().begin(), left.shape().end() - 2);
   Dims right_batch(right.shape().begin(), right.shape().end() - 2);
   Dims sizes = broadcast_shapes(left_batch, right_batch);

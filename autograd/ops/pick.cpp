@@ -119,27 +119,33 @@ Tensor min(const Tensor& a, const Tensor& b) {
 }
 
 Tensor argmax(const Tensor& x) {
+  const OpName op("argmax");
   NoGradGuard no_grad;
   return extremum("argmax", true, reshape(x, {x.numel()}), 0, false).indices;
 }
 Tensor argmin(const Tensor& x) {
+  const OpName op("argmin");
   NoGradGuard no_grad;
   return extremum("argmin", false, reshape(x, {x.numel()}), 0, false).indices;
 }
 Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
+  const OpName op("argmax");
   NoGradGuard no_grad;
   return extremum("argmax", true, x, dim, keepdim).indices;
 }
 Tensor argmin(const Tensor& x, std::int64_t dim, bool keepdim) {
+  const OpName op("argmin");
   NoGradGuard no_grad;
   return extremum("argmin", false, x, dim, keepdim).indices;
 }
 
 Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
+  const OpName op("all");
   const Reduced shape = reduced(x, dims, keepdim, "all");
   return renamed(reduce_kept(ReductionOp::all, x, shape, boolean), shape.result);
 }
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {
+  const OpName op("any");
   const Reduced shape = reduced(x, dims, keepdim, "any");
   return renamed(reduce_kept(ReductionOp::any, x, shape, boolean), shape.result);
 }

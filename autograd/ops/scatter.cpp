@@ -328,6 +328,7 @@ const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, const Tens
   });
 }
 const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, Scalar value) const {
+  const OpName op("scatter_");
   return scatter_(dim, index, rondo::expand(scalar(value, options()), index.shape()));
 }
 const Tensor& Tensor::scatter_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const {

@@ -182,7 +182,8 @@ Tensor expand(const Tensor& x, const Dims& shape) {
   const OpName op("expand");
   Dims sizes = shape;
   std::int64_t added = sizes.size() - x.dim();
-  require<ShapeError>(added >= 0, "expand: shape ", shape, " has fewer dimensions than ",
+  const char* const called = OpName::called("expand");  // index_put_ and others expand, too
+  require<ShapeError>(added >= 0, called, ": shape ", shape, " has fewer dimensions than ",
                       x.shape());
   for (std::int64_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == -1) {
@@ -191,8 +192,9 @@ Tensor expand(const Tensor& x, const Dims& shape) {
       sizes[i] = x.shape()[i - added];
     }
     std::int64_t old = i < added ? 1 : x.shape()[i - added];
-    require<ShapeError>(sizes[i] >= 0 && (old == 1 || old == sizes[i]), "expand: shape ", x.shape(),
-                        " does not expand to ", shape, ": size ", old, " at dimension ", i);
+    require<ShapeError>(sizes[i] >= 0 && (old == 1 || old == sizes[i]), called, ": shape ",
+                        x.shape(), " does not expand to ", shape, ": size ", old, " at dimension ",
+                        i);
   }
   numel_of(sizes);  // throws if the number of elements does not fit
   return record_view<ExpandBackward>(x, x.broadcast_view(sizes), x.shape());

@@ -261,11 +261,14 @@ const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& where, const Te
 
 const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& where, Scalar value,
                                  bool accumulate) const {
+  const OpName op("index_put_");
   value.check_fits(dtype());
   return index_put_(where, scalar(value, options()), accumulate);
 }
 
 Tensor nonzero(const Tensor& x) {
+  x.require_defined("nonzero", "the input");
+  const OpName op("nonzero");
   const NoGradGuard no_grad;
   Tensor rest = true_positions(ne(x, 0));
   Tensors columns(static_cast<std::size_t>(x.dim()));

@@ -2,6 +2,9 @@
 # setup.sh [FOLDER]: installs requirements.txt (PyTorch, several GB with its CUDA libraries) into a virtual
 # environment in FOLDER, build/peers by default, and prints the path of its Python.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../scripts/help.sh"
+at_most 1 "$@"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=${1:-$here/../../build/peers}
 if ! cmp -s "$here/requirements.txt" "$folder/installed.txt"; then

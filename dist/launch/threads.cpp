@@ -161,6 +161,8 @@ int omp_num_threads(const std::string& list) {
 }
 
 int use_threads(Communicator& comm, int requested) {
+  require(requested >= 0, "use_threads: ", requested,
+          " threads, but must not be negative (0: this rank's share of the cores)");
   int threads = place(comm).threads;  // collective, even if some ranks have `requested` set
   if (requested > 0) {
     threads = requested;

@@ -8,6 +8,7 @@ falls. The program compiles a patched copy of the source file with the command o
 with it, and runs this test: it must fail, and pass in the program of the build. Neither the sources nor the build change.
 It needs a build by Ninja with static libraries and tests; exit status 77 without one.
 """
+import argparse
 import pathlib
 import re
 import shlex
@@ -91,14 +92,20 @@ def check(build, patch, scratch):
 
 
 def main():
-    build = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else sys.exit(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", metavar="BUILD", type=pathlib.Path)
+    parser.add_argument("patches", metavar="PATCH", nargs="*")
+    given = parser.parse_args()
+    build = given.build.resolve()
+    patches = {patch.stem: patch for patch in sorted((book / "break_it").glob("*.patch"))}
+    for name in given.patches:
+        if name not in patches:
+            parser.error(f"no patch is called {name}; there are {', '.join(patches)}")
     if not (build / "build.ninja").exists() or command_of(build, "lib/librondo_tensor.a") is None:
         print("break_it.py: not a build by Ninja with static libraries")
         sys.exit(77)
     faults = 0
-    for patch in sorted((book / "break_it").glob("*.patch")):
-        if sys.argv[2:] and patch.stem not in sys.argv[2:]:
-            continue
+    for patch in (patches[name] for name in given.patches or patches):
         with tempfile.TemporaryDirectory() as scratch:
             fault = check(str(build), patch, pathlib.Path(scratch))
         faults += fault is not None

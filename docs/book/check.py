@@ -151,11 +151,15 @@ def check_exercise(test, solution, start):
 
 
 def main():
-    checks = {"excerpts": (check_excerpts, 0), "experiments": (check_experiments, 2), "exercise": (check_exercise, 3)}
+    checks = {"excerpts": (check_excerpts, 0, 0), "experiments": (check_experiments, 2, None), "exercise": (check_exercise, 3, 3)}
     kind, *arguments = sys.argv[1:] or [""]
-    if kind not in checks or len(arguments) < checks[kind][1]:
-        sys.exit(__doc__)
-    faults = checks[kind][0](*arguments)
+    if kind in ("--help", "-h"):
+        sys.exit(print(__doc__))
+    check, least, most = checks.get(kind, (None, 0, 0))
+    if check is None or len(arguments) < least or len(arguments[:most]) < len(arguments):
+        print(f"check.py: unknown arguments '{' '.join(sys.argv[1:])}'; --help describes them", file=sys.stderr)
+        sys.exit(2)
+    faults = check(*arguments)
     print("\n".join(faults))
     sys.exit(bool(faults))
 

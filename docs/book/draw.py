@@ -7,6 +7,7 @@
 Each figure is a function that returns a Figure. It is drawn from computed positions, from traces that an experiment wrote
 (figures/*.json), or from the output of an experiment, which a test compares with the program's (docs/book/check.py).
 """
+import argparse
 import html
 import json
 import math
@@ -605,9 +606,9 @@ FIGURES = {  # file name: function
 
 
 def main():
-    check = sys.argv[1:] == ["--check"]
-    if sys.argv[1:] and not check:
-        sys.exit("usage: draw.py [--check]")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
     status = 0
     for name, draw in FIGURES.items():
         file, svg = book / "figures" / f"{name}.svg", draw().svg()

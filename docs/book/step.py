@@ -8,6 +8,7 @@ The traces are those of one run: a profile of a rank (Profiler::write_chrome_tra
 needs neither a server nor a network. It contains the sources that it shows. Each event is shown at its line, which is found
 by a text in it; if a source no longer has that text, nothing is written. Exit status 1 and a sentence if anything is wrong.
 """
+import argparse
 import json
 import pathlib
 import re
@@ -174,9 +175,11 @@ def page_of(traces):
 
 
 def main():
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    *traces, page = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("traces", metavar="TRACE", nargs="+")
+    parser.add_argument("page", metavar="PAGE")
+    given = parser.parse_args()
+    traces, page = given.traces, given.page
     data = json.dumps(page_of(traces), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     template = (book / "step_page.html").read_text()
     try:

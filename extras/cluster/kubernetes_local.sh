@@ -28,6 +28,8 @@
 # Exit status: 0 only if all checks passed; 77 if the machine cannot run them; otherwise 1, with the reason
 # and the end of the log that shows it.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../scripts/help.sh"
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=scripts/within.sh
 . "$repository/scripts/within.sh"
@@ -107,6 +109,7 @@ if [ "${1:-}" != --cluster ]; then
     fi
     image=$(realpath "$2")
   else
+    at_most 1 "$@"
     programs=${1:-$repository/build/bin}
     if [ ! -x "$programs/cifar_resnet" ]; then
       echo "kubernetes_local.sh: $programs/cifar_resnet does not exist; build it, or name the folder it is in" >&2

@@ -30,6 +30,8 @@
 # Exit status: that of the run; 128 + signal if a signal stopped it; 2 for wrong arguments; 77 if this
 # machine cannot do it, with the reason.
 set -u # but not -e: a trap has to do all of its work
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../scripts/help.sh"
 
 usage() {
   echo "multihost.sh: $1; see multihost.sh --help" >&2
@@ -57,10 +59,6 @@ number() { # OPTION VALUE LEAST MOST
 while [ $# -gt 0 ]; do
   option=$1
   case $option in
-  --help | -h)
-    sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"
-    exit 0
-    ;;
   --)
     shift
     break

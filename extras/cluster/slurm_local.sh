@@ -19,6 +19,9 @@
 # Exit status: 0 only if all checks passed; 77 if the machine cannot run them; otherwise 1, with the reason
 # and the end of the log that shows it.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../scripts/help.sh"
+at_most 1 "$@"
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=scripts/within.sh
 . "$repository/scripts/within.sh"

@@ -16,6 +16,8 @@
 #
 # Exit status: 0 only if every test ran and passed.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../scripts/help.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 tests=("$@")

@@ -183,7 +183,9 @@ class Reader {
   Handle open() const {
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are thrown, not printed
     std::error_code error;
+    require<IoError>(!path_.empty(), "cannot read a file: its name is empty");
     check(std::filesystem::exists(path_, error), "no such file");
+    check(!std::filesystem::is_directory(path_, error), "is a folder, not a file");
     check(std::filesystem::is_regular_file(path_, error), "not a file");
     check(H5Fis_hdf5(path_.c_str()) > 0, "is not an HDF5 file");
     Handle file(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);

@@ -10,6 +10,9 @@
 # It needs the packages of `scripts/setup.sh core`, dpkg-dev, fakeroot and help2man. Exit status: 0 only if all
 # packages were made and lintian has no complaint.
 set -euo pipefail
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../scripts/help.sh"
+at_most 1 "$@"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=$PWD/build-deb
 out=$(realpath -m "${1:-$build/packages}")

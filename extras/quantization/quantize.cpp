@@ -46,7 +46,8 @@ Tensor fake_quantize_per_tensor_affine(const Tensor& x, double scale, std::int64
   const OpRange op("fake_quantize_per_tensor_affine");
   require<DTypeError>(is_floating(x.dtype()), "fake_quantize_per_tensor_affine: the input is ",
                       x.dtype(), ", not a float");
-  require(scale > 0 && std::isfinite(scale), "fake_quantize_per_tensor_affine: scale ", scale);
+  require(scale > 0 && std::isfinite(scale), "fake_quantize_per_tensor_affine: scale ", scale,
+          ", but it must be finite and positive");
   require(quant_min <= zero_point && zero_point <= quant_max,
           "fake_quantize_per_tensor_affine: zero point ", zero_point, " is not within ", quant_min,
           " to ", quant_max);

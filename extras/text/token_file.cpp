@@ -21,8 +21,10 @@ TokenFile::TokenFile(const std::string& path, const TokenFileOptions& options)
     : options_(options), file_(std::make_shared<const io::MappedFile>(path)) {
   const auto bytes = static_cast<std::int64_t>(file_->bytes().size());
   const std::int64_t width = bytes_of(options.width);
-  require(options.context >= 1, "TokenFile: the context is ", options.context);
-  require(options.windows >= 0, "TokenFile: the number of windows is ", options.windows);
+  require(options.context >= 1, "TokenFile: the context is ", options.context,
+          ", but must be at least 1");
+  require(options.windows >= 0, "TokenFile: the number of windows is ", options.windows,
+          ", but must not be negative");
   require<IoError>(bytes % width == 0, path, ": ", bytes,
                    " bytes are not a whole number of tokens of ", width, " bytes");
   tokens_ = bytes / width;

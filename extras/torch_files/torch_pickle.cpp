@@ -53,8 +53,7 @@ ZipPickle pickle_of_zip(std::span<const std::byte> bytes, const std::string& fil
                        ": is a TorchScript archive, a program; in Python, save its weights: "
                        "torch.save(torch.jit.load(FILE).state_dict(), PATH)");
       require<IoError>(!name.ends_with(".npy"), file,
-                       ": is an archive of NumPy's (.npz); in Python, save its arrays with "
-                       "safetensors.numpy.save_file");
+                       ": is an archive of NumPy's (.npz); io::load_npz reads it");
     }
   }
   require<IoError>(has_pickle, file,
@@ -172,7 +171,7 @@ Result by_format(std::span<const std::byte> bytes, const std::string& name, cons
   } catch (const std::bad_alloc&) {
     throw IoError(concat(name, ": there is not enough memory to load it"));
   }
-  const std::string other = detail::other_kind(first);
+  const std::string other = first.empty() ? "is empty" : detail::other_kind(first);
   throw IoError(concat(name, ": ", other.empty() ? "is not a torch.save file" : other));
 }
 

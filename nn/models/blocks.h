@@ -36,7 +36,7 @@ struct StochasticDepth : Module {
   double p;
 
   explicit StochasticDepth(double p) : p(p) {
-    require(p >= 0 && p <= 1, "StochasticDepth: the probability is ", p);
+    require(p >= 0 && p <= 1, "StochasticDepth: the probability is ", p, ", but must be in [0, 1]");
   }
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override { return concat("p=", p, ", mode=row"); }

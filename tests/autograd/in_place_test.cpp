@@ -5,6 +5,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/subscript.h"
 #include "autograd/record.h"
 #include "support/errors.h"
 #include "support/support.h"
@@ -135,6 +136,54 @@ TEST(InPlace, WhatDoesNotFitIsRefused) {
   EXPECT_ERROR(x.mul_(longer), ShapeError, "mul_: shape [3] does not expand to [2]");
   EXPECT_ERROR(x.copy_(longer), ShapeError, "copy_: shape [3] does not expand to [2]");
   EXPECT_ERROR(x.scatter_(0, longer + 5, longer), ShapeError, "scatter_: ");
+}
+
+/// Not the ops that an in-place op computes.
+TEST(InPlace, ErrorsNameTheOpThatWasCalled) {
+  const Tensor x = ones({4, 3}), seven = ones({7}), none;
+  const Tensor at = zeros({2}, {.dtype = i64}), bad = at + 9, mask = ones({5}, {.dtype = boolean});
+  const auto said = [](const auto& f) { return test::message_of(f); };
+  for (const auto& [op, message] : std::vector<std::pair<std::string, std::string>>{
+           {"clamp_", said([&] { none.clamp_(0, 1); })},
+           {"sqrt_", said([&] { at.sqrt_(); })},
+           {"relu_", said([&] { leaf({1}).relu_(); })},
+           {"exp_", said([&] { ones({1}).expand({3}).exp_(); })},
+           {"lerp_", said([&] { x.lerp_(seven, 0.5); })},
+           {"addcmul_", said([&] { x.addcmul_(seven, x); })},
+           {"masked_fill_", said([&] { x.masked_fill_(mask, 0); })},
+           {"masked_fill_", said([&] { (leaf({1}) * x).masked_fill_(mask, 0); })},
+           {"scatter_", said([&] {
+              x.scatter_(0, bad.reshape({1, 2}), 1);
+            })},
+           {"scatter_", said([&] { x.scatter_(0, none, 1); })},
+           {"scatter_", said([&] {
+              x.scatter_(5, at.reshape({1, 2}), x);
+            })},
+           {"scatter_add_", said([&] {
+              x.scatter_add_(0, at.reshape({1, 2}), ones({1}));
+            })},
+           {"index_add_", said([&] {
+              x.index_add_(0, bad, ones({2, 3}));
+            })},
+           {"index_copy_", said([&] {
+              x.index_copy_(0, at, ones({2, 4}));
+            })},
+           {"index_fill_", said([&] { x.index_fill_(3, at, 0); })},
+           {"index_fill_", said([&] { x.index_fill_(0, bad, 0); })},
+           {"index_put_", said([&] { x.index_put_({9}, 1); })},
+           {"index_put_", said([&] { x.index_put_({Slice(0, 4, 0)}, 1); })},
+           {"index_put_", said([&] { x.index_put_({0}, seven); })},
+           {"index_put_", said([&] { x.index_put_({bad}, 1); })},
+           {"index_put_", said([&] { zeros({2}, {.dtype = u8}).index_put_({0}, 300); })},
+           {"index", said([&] {
+              x.index({0, 9});
+            })}}) {
+    EXPECT_TRUE(message.starts_with(op + ": ")) << op << ": " << message;
+    for (const char* inner : {"clamp:", "sqrt:", "relu:", "lerp:", "addcmul:", "masked_fill:",
+                              "scatter:", "scatter_add:", "index_add:", "index_copy:",
+                              "index_fill:", "select:", "slice:", "copy_:", "expand:", "fill_:"})
+      EXPECT_EQ(message.find(std::string(" ") + inner), std::string::npos) << message;
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
 #include "support/errors.h"
 #include "support/support.h"
@@ -179,7 +180,30 @@ TEST(Variable, UseOfAnUndefinedTensorNamesTheOp) {
   EXPECT_ERROR(matmul(x, none), Error, "matmul: use of an undefined tensor");
   EXPECT_ERROR(sum(none), Error, "sum: use of an undefined tensor");
   EXPECT_ERROR(cat({x, none}), Error, "cat: use of an undefined tensor");
-  EXPECT_ERROR(none.shape(), Error, "use of an undefined tensor");
+  EXPECT_ERROR(none.shape(), Error,
+               "shape: use of an undefined tensor; assign a tensor to it first");
+  EXPECT_ERROR(none.size(0), Error, "size: use of an undefined tensor");
+  EXPECT_ERROR(none.dtype(), Error, "dtype: use of an undefined tensor");
+  EXPECT_ERROR(none.data_ptr<float>(), Error, "use of an undefined tensor");
+  EXPECT_ERROR(none.t(), Error, "t: use of an undefined tensor");
+  EXPECT_ERROR(none.T(), Error, "T: use of an undefined tensor");
+  EXPECT_ERROR(none.squeeze(), Error, "squeeze: use of an undefined tensor");
+  EXPECT_ERROR(none.repeat({2}), Error, "repeat: use of an undefined tensor");
+  EXPECT_ERROR(none.relu_(), Error, "relu_: the tensor is undefined");
+  EXPECT_ERROR(none.backward(), Error, "backward: the tensor is undefined");
+  EXPECT_ERROR(none.grad(), Error, "grad: use of an undefined tensor");
+  EXPECT_ERROR(none.requires_grad_(), Error, "requires_grad_: use of an undefined tensor");
+  EXPECT_ERROR(none.detach(), Error, "detach: use of an undefined tensor");
+  EXPECT_ERROR(none.item(), Error, "item: use of an undefined tensor");
+  EXPECT_ERROR(none.to_vector(), Error, "to_vector: use of an undefined tensor");
+  EXPECT_ERROR(none.argmax(1), Error, "argmax: use of an undefined tensor");
+  EXPECT_ERROR(zeros_like(none), Error, "zeros_like: use of an undefined tensor");
+  EXPECT_ERROR(rand_like(none), Error, "rand_like: use of an undefined tensor");
+  EXPECT_ERROR(argsort(none), Error, "argsort: use of an undefined tensor");
+  EXPECT_ERROR(nonzero(none), Error, "nonzero: ");
+  EXPECT_ERROR(all(none), Error, "all: use of an undefined tensor");
+  EXPECT_ERROR(allclose(none, x), Error, "allclose: use of an undefined tensor");
+  EXPECT_ERROR(equal(none, x), Error, "equal: use of an undefined tensor");
   EXPECT_ERROR(x + none, Error, "add: the right operand is undefined; assign a tensor to it first");
   EXPECT_ERROR(none * x, Error, "mul: the left operand is undefined");
   EXPECT_ERROR(where(none, x, x), Error, "where: the condition is undefined");

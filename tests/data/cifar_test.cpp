@@ -156,7 +156,7 @@ TEST(Cifar10, MissingFilesAndFoldersAreNamed) {
   fs::create_directory(scratch / "data_batch_4.bin");
   EXPECT_THAT(message_of<IoError>(
                   [&] { load_cifar10(scratch.path(), Split::train, {.records_per_file = 1}); }),
-              HasSubstr("data_batch_4.bin: not a file"));
+              HasSubstr("data_batch_4.bin: is a folder, not a file"));
   EXPECT_THAT(message_of<IoError>([&] { load_cifar10(scratch / "nowhere", Split::train); }),
               HasSubstr("nowhere: no such folder"));
   EXPECT_THROW(load_cifar10(scratch.path(), Split::test, {.coarse_labels = true}), Error);

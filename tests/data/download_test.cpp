@@ -84,6 +84,7 @@ TEST_F(Obtain, AFailureLeavesNoSet) {
   digit = digit == '0' ? '1' : '0';
   EXPECT_THAT(message_of<IoError>([&] { obtain(set_, cache_); }), HasSubstr("checksum"));
   EXPECT_TRUE(visible().empty());
+  EXPECT_FALSE(fs::exists(cache_.parent_path()));  // nor an empty folder
 
   const std::string whole = read_file(scratch_ / "set.tar.gz");
   write_file(scratch_ / "set.tar.gz", whole.substr(0, whole.size() / 2));
@@ -97,6 +98,16 @@ TEST_F(Obtain, AFailureLeavesNoSet) {
   EXPECT_THAT(message_of<IoError>([&] { obtain(set_, cache_); }),
               HasSubstr("contains no folder set"));
   EXPECT_FALSE(fs::exists(cache_ / "set"));
+}
+
+TEST_F(Obtain, AFailureLeavesNoEmptyFolder) {
+  RemoteDataset files = {"numbers", "weights/numbers", false, {remote("set.tar.gz")}};
+  files.files[0].url += ".none";
+  EXPECT_THAT(message_of<IoError>([&] { obtain(files, cache_); }), HasSubstr("cannot be down"));
+  EXPECT_FALSE(fs::exists(cache_.parent_path()));
+  fs::create_directories(cache_);  // the user's
+  EXPECT_THROW(obtain(files, cache_), IoError);
+  EXPECT_TRUE(fs::is_empty(cache_));
 }
 
 TEST_F(Obtain, WhatAKilledProcessLeftDoesNotMatter) {
@@ -302,6 +313,7 @@ TEST_F(Find, WithoutANetworkItSaysWhatToRunWhere) {
   }
   write_file(cache_ / "MNIST/raw/train-images-idx3-ubyte.gz", "by hand");
   EXPECT_EQ(find_or_download("mnist"), cache_ / "MNIST/raw");
+  EXPECT_THAT(without_network(remote_dataset("mnist"), "my sets"), HasSubstr("--to 'my sets'`"));
 }
 
 TEST_F(Obtain, OtherSetsAreGotByHand) {

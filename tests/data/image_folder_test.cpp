@@ -187,7 +187,7 @@ TEST_F(Folder, PicturesOfDifferentSizesAreNamed) {
 
 TEST_F(Folder, FoldersThatAreNoDataSet) {
   EXPECT_ERROR(ImageFolder(root() / "none"), IoError, "none: no such folder");
-  EXPECT_ERROR(ImageFolder(root() / "README.md"), IoError, "README.md: no such folder");
+  EXPECT_ERROR(ImageFolder(root() / "README.md"), IoError, "README.md: is a file, not a folder");
   EXPECT_ERROR(ImageFolder(root() / "dog"), IoError, "dog: holds no folders");
   fs::create_directories(root() / "ant");
   fs::create_directories(root() / "bee/deep");

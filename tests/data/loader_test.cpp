@@ -342,7 +342,8 @@ TEST(DataLoader, BatchesFromElsewhere) {
 TEST(DataLoader, RefusesImpossibleOptions) {
   const auto set = make_numbers(4);
   const auto sampler = std::make_shared<SequentialSampler>(4);
-  EXPECT_THROW(DataLoader(set, sampler, {.batch_size = 0}), Error);
+  EXPECT_ERROR(DataLoader(set, sampler, {.batch_size = 0}), Error,
+               "DataLoader: batch_size = 0, but must be at least 1");
   EXPECT_THROW(DataLoader(set, sampler, {.workers = -1}), Error);
   EXPECT_THROW(DataLoader(set, sampler, {.prefetch = 0}), Error);
   EXPECT_THROW(DataLoader(nullptr, sampler), Error);

@@ -220,7 +220,7 @@ TEST(LatestCheckpoint, IsTheOneWithMostSteps) {
   test::write_file(folder / "b.safetensors.tmp", "half-written");
   io::save_safetensors(folder / "weights.safetensors", {{"w", ones({3})}});
   EXPECT_EQ(io::latest_checkpoint(folder.path()), folder / "b.safetensors");
-  test::write_file(folder / "cut.safetensors", "cut");
+  test::write_file(folder / "cut.safetensors", std::string(3, '\0'));
   EXPECT_THAT(message_of<IoError>([&] { io::latest_checkpoint(folder.path()); }),
               HasSubstr("cut.safetensors is cut short"));
 }

@@ -167,6 +167,20 @@ TEST(Npy, RefusesInvalidFiles) {
   EXPECT_THAT(message_of<IoError>([&] { parse_numpy(version); }), HasSubstr("version 9.0"));
 }
 
+TEST(Npy, AnotherKindOfFileIsNotDamaged) {
+  const test::TemporaryFolder folder;
+  const auto refusal = [&](const auto& read, const std::string& bytes) {
+    test::write_file(folder / "file", bytes);
+    return message_of<IoError>([&] { read(folder / "file"); });
+  };
+  EXPECT_THAT(refusal(io::load_npz, "some notes"),
+              HasSubstr("/file: is not a .npz file; it does not begin with PK"));
+  EXPECT_THAT(refusal(io::load_npz, ""), HasSubstr("/file: is not a .npz file"));
+  EXPECT_THAT(refusal(io::load_npz, numpy_bytes("f4")), HasSubstr("(a .npy file, which load_npy"));
+  EXPECT_THAT(refusal(io::load_npy, "PK\3\4 and so on"), HasSubstr("(a .npz file, which load_npz"));
+  EXPECT_THAT(refusal(io::load_npz, "PK\3\4 and so on"), HasSubstr("cut short or damaged"));
+}
+
 TEST(Npy, MutilatedFilesGiveTensorsOrErrors) {
   test::Dice dice;
   const std::vector<std::string> words{"(",    ")", "{", "}", "'", ",", "True", "'descr': '>c16'",

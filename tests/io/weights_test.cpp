@@ -95,14 +95,17 @@ TEST_F(Weights, WhatIsSomethingElseIsSaid) {
             "Python"},
            {"GGUF" + zeros, "is a GGUF file"},
            {"\x89HDF\r\n\x1a\n" + zeros, "is an HDF5 file"},
-           {"\x93NUMPY" + zeros, "is a NumPy array"},
+           {"\x93NUMPY" + zeros, "is a NumPy array; io::load_npy reads it"},
+           {"\x89PNG\r\n\x1a\n" + zeros, "is a PNG image"},
+           {"\xff\xd8\xff\xe0" + zeros, "is a JPEG image"},
+           {"Notes about the model.\n", "is a text file; it has no tensors"},
            {"\x80\x04" + zeros, "is a pickle that torch.save did not write"},
            {test::golden_bytes("torch_files_hex.txt", "torchscript"), "is a TorchScript archive"},
            {test::golden_bytes("torch_files_hex.txt", "module"), "is a whole model"},
        })
     EXPECT_THAT(said(bytes), HasSubstr("/file: " + sentence));
   EXPECT_THAT(said(""), HasSubstr("/file: is empty"));
-  for (const std::string& unknown : {std::string("x"), zeros, std::string(600, 'x')})
+  for (const std::string& unknown : {std::string("\1"), zeros, std::string(600, '\1')})
     EXPECT_THAT(said(unknown), HasSubstr("/file: is neither a safetensors file nor a torch.save "
                                          "file; other kinds of weights are not read"));
   // Readers of one kind know the others, too.
@@ -117,6 +120,12 @@ TEST_F(Weights, WhatIsSomethingElseIsSaid) {
               HasSubstr("page: is an HTML page"));
   EXPECT_THAT(test::message_of<IoError>([&] { io::load_torch(folder_ / "a"); }),
               HasSubstr("a: is not a torch.save file"));
+  EXPECT_THAT(test::message_of<IoError>([&] { io::load_weights(folder_.path().string()); }),
+              HasSubstr("it is a folder, not a regular file"));
+  EXPECT_THAT(test::message_of<IoError>([&] { io::load_safetensors(""); }),
+              HasSubstr("cannot read a file: its name is empty"));
+  EXPECT_THAT(test::message_of<IoError>([&] { io::save_weights("", {}); }),
+              HasSubstr("cannot write a file: its name is empty"));
 }
 
 TEST_F(Weights, AFileOfSeveralPartsIsOneSetOfTensors) {

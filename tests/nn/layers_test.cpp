@@ -428,5 +428,32 @@ TEST(LayerErrors, NameTheArguments) {
   }
 }
 
+TEST(LayerErrors, SayWhatIsExpected) {
+  const auto said = [](const auto& f) { return message_of(f); };
+  for (const auto& [expected, message] : std::vector<std::pair<std::string, std::string>>{
+           {"Conv2d: 0 to 8 channels in 1 groups, but all three must be positive",
+            said([] { Conv2d(0, 8, 3); })},
+           {"Conv2d: 3 to 8 channels cannot be divided into 2 groups: groups must divide both",
+            said([] { Conv2d(3, 8, 3, {.groups = 2}); })},
+           {"Conv2d: kernel size [0, 0], but it must be at least 1", said([] { Conv2d(3, 8, 0); })},
+           {"Conv2d: stride [0, 0], dilation [1, 1], padding [0, 0]; stride and dilation must be",
+            said([] { Conv2d(3, 8, 3, {.stride = 0}); })},
+           {"Linear: -1 to 3 features, but neither may be negative", said([] { Linear(-1, 3); })},
+           {"0 features, but there must be at least 1", said([] { BatchNorm2d(0); })},
+           {"0 features, but there must be at least 1", said([] { InstanceNorm2d(0); })},
+           {"GroupNorm: 6 channels cannot be split into 4 groups: both must be positive, and the "
+            "second divide the first",
+            said([] { GroupNorm(4, 6); })},
+           {"Embedding: a table of 0 x 3, but both must be positive",
+            said([] { Embedding(0, 3); })},
+           {"Embedding: padding_idx 4 is not a row of the table (valid: -4 to 3)",
+            said([] { Embedding(4, 3, {.padding_idx = 4}); })},
+           {"LayerNorm: the normalized shape [-3] has a negative size",
+            said([] { LayerNorm({-3}); })},
+           {"Dropout: the probability is 1.5, but must be in [0, 1]", said([] { Dropout(1.5); })},
+           {"PReLU: 0 parameters, but there must be at least 1", said([] { PReLU(0); })}})
+    EXPECT_NE(message.find(expected), std::string::npos) << message;
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -12,7 +12,7 @@ if scripts/setup.sh everything 2>/dev/null; then echo "setup.sh accepts the tier
 if scripts/test.sh --everything 2>/dev/null; then echo "test.sh accepts --everything"; status=1; fi
 # Without apt-get it must say what to install instead.
 elsewhere=$(mktemp -d)
-for program in bash awk grep cat; do ln -s "$(command -v $program)" "$elsewhere"; done
+for program in bash awk grep cat dirname; do ln -s "$(command -v $program)" "$elsewhere"; done
 printf '#!/bin/sh\n' >"$elsewhere/dnf" && chmod +x "$elsewhere/dnf"
 PATH=$elsewhere bash scripts/setup.sh 2>&1 | grep -q "dnf install .* onednn-devel" || { echo "setup.sh lists no packages for dnf"; status=1; }
 rm -r "$elsewhere"

@@ -42,5 +42,12 @@ TEST(Printable, EscapesBytesThatAreNotUtf8) {
   EXPECT_EQ(printable("\xe2(\xa1"), "\\xe2(\\xa1");
 }
 
+TEST(ShellWord, IsOneWordForAShell) {
+  EXPECT_EQ(shell_word("/home/me/runs-2_a.json"), "/home/me/runs-2_a.json");
+  EXPECT_EQ(shell_word("my runs"), "'my runs'");
+  EXPECT_EQ(shell_word("$HOME;it's"), "'$HOME;it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 }  // namespace
 }  // namespace rondo

@@ -3,6 +3,12 @@
 #
 #   docs/book/experiments/12_kill.sh MPIRUN…    in the clone; MPIRUN is the command before -np
 set -u
+# shellcheck source=scripts/help.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/help.sh"
+if [ $# -eq 0 ] || [[ $1 == -* ]]; then
+  echo "12_kill.sh: expected the command that starts ranks, such as mpirun, not '${1:-}'; --help describes it" >&2
+  exit 2
+fi
 bin=$PWD/build/bin
 mpirun=("$@")
 work=$(mktemp -d)

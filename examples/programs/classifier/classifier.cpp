@@ -349,7 +349,7 @@ class ClassifierProgram {
               << (flags_.model == "mlp" ? "resnet20 for a convolutional net, "
                                         : "resnet18 for a larger net, ")
               << "--model " << flags_.model << " --dataset " << flags_.dataset
-              << " --checkpoint-dir " << directory
+              << " --checkpoint-dir " << rd::shell_word(directory)
               << " --predict IMAGE.ppm to classify an image with this model\n";
       }
       if (result.profile != nullptr && !flags_.profile.empty())

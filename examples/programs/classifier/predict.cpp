@@ -5,6 +5,8 @@
 #include <cmath>
 #include <fstream>
 
+#include "tensor/printable.h"
+
 namespace examples {
 
 namespace rd = rondo;
@@ -35,8 +37,8 @@ Tensor read_ppm(const std::string& path) {
   std::string magic(2, ' ');
   in.read(magic.data(), 2);
   rd::require<rd::IoError>(magic == "P6" || magic == "P5", path,
-                           ": is not a binary PPM or PGM image (convert it with `convert ", path,
-                           " image.ppm`)");
+                           ": is not a binary PPM or PGM image (convert it with `convert ",
+                           rd::shell_word(path), " image.ppm`)");
   std::int64_t channels = magic == "P6" ? 3 : 1;
   std::int64_t width = read_number(in, path), height = read_number(in, path),
                largest = read_number(in, path);

@@ -251,7 +251,7 @@ TEST(TorchPickle, RefusesWhatIsNoStateDict) {
   EXPECT_THAT(pickle_refusal(file("torchscript")),
               HasSubstr("weights.pth: is a TorchScript archive, a program; in Python, save its "
                         "weights: torch.save(torch.jit.load(FILE).state_dict(), PATH)"));
-  EXPECT_THAT(pickle_refusal(""), HasSubstr("is not a torch.save file"));
+  EXPECT_THAT(pickle_refusal(""), HasSubstr("weights.pth: is empty"));
   EXPECT_THAT(pickle_refusal("PK"), HasSubstr("weights.pth: "));
   EXPECT_THAT(test::message_of<IoError>([] { io::load_torch("/nowhere/weights.pth"); }),
               HasSubstr("cannot read /nowhere/weights.pth: No such file"));
