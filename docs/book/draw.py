@@ -345,35 +345,40 @@ def step():
 
 
 def views():
-    """Four tensors over one piece of memory: the shapes, strides and bytes that experiments/02_views.cpp prints."""
-    shown = ["x", "x.transpose(0, 1)", "x.narrow(1, 1, 2)", "x[0].expand({3, 4})"]
-    rows = {}
+    """The circle's batch and four views of it: the shapes, strides and bytes that experiments/02_views.cpp prints. Only the first points."""
+    shown = {"x": 36, "x.t()": 138, "x.narrow(0, 2, 4)": 332, "x.select(1, 1)": 456, "x[1].expand({1000, 2})": 562}  # name: place
+    rows, points = {}, 6
     for line in output_of("02_views.md", "build/bin/book/02_views"):
-        found = re.match(r"(.*?)\s+\[(.*?)\]\s+\[(.*?)\]\s+view, byte (\d+)", line)
+        found = re.match(r"(x.*?)\s+\[([\d, ]+)\]\s+\[([\d, ]+)\]\s+view, byte (\d+)", line)
         if found:
             sizes, strides = ([int(v) for v in found[k].split(", ")] for k in (2, 3))
             rows[found[1]] = (sizes, strides, int(found[4]) // 4)
-    shade = lambda i: ["#dce6f1", "#b9cfe4", "#8fb3d6"][i // 4] if i % 4 % 2 == 0 else ["#fde7cf", "#fbcf9d", "#f7b267"][i // 4]
-    f = Figure(720, 330, "Four tensors over the same twelve elements")
+    shade = lambda i: (["#dce6f1", "#b9cfe4", "#8fb3d6"] if i % 2 == 0 else ["#fde7cf", "#fbcf9d", "#f7b267"])[i // 4]
+    f = Figure(720, 392, "The points of the circle, and four views of them")
     left, cell, top = 36, 54, 58
-    f.text(left, 24, "one storage: 12 elements of 4 bytes", "start", bold=True)
-    for i in range(12):
+    f.text(left, 24, f"one storage: the first {2 * points} of 2,000 elements of 4 bytes; a point is two of them", "start", bold=True)
+    for i in range(2 * points):
         f.rect(left + cell * i, top, cell, 34, shade(i), "#ffffff", radius=0)
         f.text(left + cell * (i + 0.5), top + 22, str(i), bold=True)
-        f.text(left + cell * i, top - 8, f"byte {4 * i}" if i % 3 == 0 else str(4 * i), "start", GREY, 10)
-    top, small = 140, 32
-    for column, name in enumerate(shown):
+        f.text(left + cell * i, top - 8, f"byte {4 * i}" if i % 4 == 0 else str(4 * i), "start", GREY, 10)
+    f.text(left + cell * 2 * points + 8, top + 22, "\u2026", "start", GREY)
+    top, small = 140, 28
+    for name, x in shown.items():
         sizes, strides, offset = rows[name]
-        x = left + column * 172
         f.text(x, top - 12, name, "start", bold=True, size=12)
-        for i in range(sizes[0]):
-            for j in range(sizes[1]):
-                element = offset + i * strides[0] + j * strides[1]
+        columns = min(sizes[1], points) if len(sizes) > 1 else 1
+        for i in range(min(sizes[0], points)):
+            for j in range(columns):
+                element = offset + i * strides[0] + (j * strides[1] if len(sizes) > 1 else 0)
                 f.rect(x + small * j, top + small * i, small, small, shade(element), "#ffffff", radius=0)
-                f.text(x + small * (j + 0.5), top + small * i + 21, str(element))
-        y = top + 4 * small + 22
-        f.text(x, y, f"strides [{strides[0]}, {strides[1]}]", "start", GREY, 12)
-        f.text(x, y + 16, f"offset {offset}", "start", GREY, 12)
+                f.text(x + small * (j + 0.5), top + small * i + 19, str(element))
+        if sizes[0] > points:
+            f.text(x + small * columns / 2, top + small * points + 16, "\u22ee", colour=GREY)
+        elif columns < sizes[1]:
+            f.text(x + small * columns + 4, top + small * sizes[0] / 2 + 4, "\u2026", "start", GREY)
+        y = top + points * small + 40
+        for k, (what, value) in enumerate((("shape", sizes), ("strides", strides), ("offset", offset))):
+            f.text(x, y + 16 * k, f"{what} {value}", "start", GREY, 12)
     return f
 
 
