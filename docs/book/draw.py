@@ -128,16 +128,16 @@ def diamond():
 
 
 def tape():
-    """The graph of chapter 4's second tape, as experiments/04_graph.cpp prints it: a row is as far from the loss as its longest path."""
+    """The graph of chapter 4's last tape, as experiments/04_graph.cpp prints it: a row is as far from the loss as its longest path."""
     text = "\n".join(output_of("04_backwards.md", "build/bin/book/04_graph"))
     labels = dict(re.findall(r'^  (\w+) \[.*label="(.*)"\];$', text, re.M))
-    edges = re.findall(r'^  (\w+) -> (\w+) \[label="(.*)"\];$', text, re.M)
+    edges = re.findall(r"^  (\w+) -> (\w+)", text, re.M)
     row = dict.fromkeys(labels, 0)
     for _ in labels:
-        for a, b, _ in edges:
+        for a, b in edges:
             row[b] = max(row[b], row[a] + 1)
     # An arrow that crosses rows has a place of its own in each of them.
-    chains = [[a, *((a, b, r) for r in range(row[a] + 1, row[b])), b] for a, b, _ in edges]
+    chains = [[a, *((a, b, r) for r in range(row[a] + 1, row[b])), b] for a, b in edges]
     above, x = {}, {}
     for chain in chains:
         for r, (a, b) in enumerate(zip(chain, chain[1:]), row[chain[0]]):
@@ -147,26 +147,23 @@ def tape():
         centre = lambda place: sum(x[a] for a in above.get(place, [])) / max(len(above.get(place, [])), 1)
         places = sorted((place for place in row if row[place] == r), key=centre)
         for i, place in enumerate(places):
-            x[place] = 215 + 130 * (i - (len(places) - 1) / 2)
+            x[place] = 255 + 126 * (i - (len(places) - 1) / 2)
     y = {place: 20 + 62 * row[place] for place in row}
 
-    f = Figure(430, 62 * max(row.values()) + 72, "The tape of a block that is used twice")
-    for chain, (_, end, _) in zip(chains, edges):
+    f = Figure(510, 62 * max(row.values()) + 72, "The tape of the circle's loss, with a block that is used twice")
+    for chain, (_, end) in zip(chains, edges):
         for a, b in zip(chain, chain[1:]):
             f.line(x[a], y[a] + (32 if a in labels else 16), x[b], y[b] - 3 if b in labels else y[b] + 16, arrow=b == end)
             if isinstance(a, tuple):
                 f.line(x[a], y[a] + 15.5, x[a], y[a] + 16.5)
-    for (a, b, *_), (_, _, shape) in zip(chains, edges):
-        at, width = (x[a] + x[b]) / 2, 5.6 * len(shape) + 4
-        f.rect(at - width / 2, (y[a] + y[b]) / 2 + 9, width, 13, "#ffffff")
-        f.text(at, (y[a] + y[b]) / 2 + 19, shape, colour=GREY, size=10)
     for node, label in labels.items():
-        is_leaf = all(node != a for a, _, _ in edges)
+        is_leaf = all(node != a for a, _ in edges)
         f.rect(x[node] - 56, y[node], 112, 32, PALE[is_leaf], COLOURS[is_leaf], 12 if is_leaf else 3)
-        f.text(x[node], y[node] + 20, label, size=12, bold=not is_leaf)
+        for i, line in enumerate(label.split("\\n")):
+            f.text(x[node], y[node] + (14 + 13 * i if is_leaf else 20), line, size=11 if is_leaf else 12, bold=not is_leaf)
         if node in above:
             f.circle(x[node] + 56, y[node], 10, "#ffffff", COLOURS[is_leaf])
-            f.text(x[node] + 56, y[node] + 4, str(sum(b == node for _, b, _ in edges)), size=12, bold=True)
+            f.text(x[node] + 56, y[node] + 4, str(sum(b == node for _, b in edges)), size=12, bold=True)
     return f
 
 
