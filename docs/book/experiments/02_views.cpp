@@ -1,4 +1,5 @@
-// Which results share the memory of the circle's batch: the place of their first element, and strides.
+// Which results share the memory of the circle's batch: the place of their first element, and
+// strides.
 #include <rondo/rondo.h>
 
 #include <iomanip>

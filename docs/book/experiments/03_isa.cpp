@@ -1,5 +1,5 @@
-// Which instruction set computes the first step of README's twenty lines, and which bits it gives: a
-// checksum of what the step makes.
+// Which instruction set computes the first step of README's twenty lines, and which bits it gives:
+// a checksum of what the step makes.
 #include <rondo/rondo.h>
 
 #include <iomanip>

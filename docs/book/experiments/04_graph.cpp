@@ -1,5 +1,5 @@
-// The tape of the circle's loss, as a text for Graphviz. Between the two layers of README's net is a
-// block with a residual connection, which the net uses twice.
+// The tape of the circle's loss, as a text for Graphviz. Between the two layers of README's net is
+// a block with a residual connection, which the net uses twice.
 #include <rondo/rondo.h>
 
 #include <iostream>
