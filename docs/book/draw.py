@@ -4,8 +4,8 @@
     docs/book/draw.py            writes them
     docs/book/draw.py --check    exit status 1 if a file there is not what this program draws
 
-Each figure is a function that returns a Figure. It is drawn from computed positions, from traces that an experiment wrote
-(figures/*.json), or from the output of an experiment, which a test compares with the program's (docs/book/check.py).
+Each figure is a function that returns a Figure. It is drawn from traces and JSON that an experiment wrote (figures/*.json), or from
+the output of an experiment on its page, which a test compares with the program's (docs/book/check.py).
 """
 import html
 import json
