@@ -33,8 +33,15 @@ exec "$@" 2>>said.$rank
 """)
 os.chmod("rank", 0o755)
 train = [*mpirun, "-np", "4", "./rank", program, "--limit", "192", "--batch", "24", "--epochs", "3", "--threads", "1"]
-text_of = lambda name: pathlib.Path(name).read_text() if pathlib.Path(name).exists() else ""
 log = open("log", "w")
+
+
+def text_of(name):
+    """Empty if there is no such file, or no longer: /proc has one for each process."""
+    try:
+        return pathlib.Path(name).read_text()
+    except OSError:
+        return ""
 
 
 def is_alive(process):
