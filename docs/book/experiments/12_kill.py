@@ -32,7 +32,8 @@ echo $$ >process.$rank
 exec "$@" 2>>said.$rank
 """)
 os.chmod("rank", 0o755)
-train = [*mpirun, "-np", "4", "./rank", program, "--limit", "192", "--batch", "24", "--epochs", "3", "--threads", "1"]
+options = ["--limit", "192", "--batch", "24", "--epochs", "3", "--threads", "1", "--all-reduce", "ring"]
+train = [*mpirun, "-np", "4", "./rank", program, *options]
 log = open("log", "w")
 
 
@@ -49,9 +50,9 @@ def is_alive(process):
     return state is not None and state[1] not in "ZX"
 
 
-def run(*options):
-    if subprocess.run([*train, *options], stdout=log, stderr=log).returncode != 0:
-        sys.exit(f"12_kill.py: {train} {options} fails:\n" + text_of("log") + text_of("said.0"))
+def run(*more):
+    if subprocess.run([*train, *more], stdout=log, stderr=log).returncode != 0:
+        sys.exit(f"12_kill.py: {train} {more} fails:\n" + text_of("log") + text_of("said.0"))
 
 
 def kill():
