@@ -38,7 +38,7 @@ log = open("log", "w")
 
 
 def text_of(name):
-    """Empty if there is no such file, or no longer: /proc has one for each process."""
+    """Empty if the file does not exist. A file of /proc vanishes with its process."""
     try:
         return pathlib.Path(name).read_text()
     except OSError:
