@@ -4,8 +4,8 @@
     docs/book/draw.py            writes them
     docs/book/draw.py --check    exit status 1 if a file there is not what this program draws
 
-Each figure is a function that returns a Figure. It is drawn from computed positions, from traces that an experiment wrote
-(figures/*.json), or from the output of an experiment, which a test compares with the program's (docs/book/check.py).
+Each figure is a function that returns a Figure. It is drawn from traces and JSON that an experiment wrote (figures/*.json), or from
+the output of an experiment on its page, which a test compares with the program's (docs/book/check.py).
 """
 import argparse
 import html
@@ -129,16 +129,16 @@ def diamond():
 
 
 def tape():
-    """The graph of chapter 4's second tape, as experiments/04_graph.cpp prints it: a row is as far from the loss as its longest path."""
+    """The graph of chapter 4's last tape, as experiments/04_graph.cpp prints it: a row is as far from the loss as its longest path."""
     text = "\n".join(output_of("04_backwards.md", "build/bin/book/04_graph"))
     labels = dict(re.findall(r'^  (\w+) \[.*label="(.*)"\];$', text, re.M))
-    edges = re.findall(r'^  (\w+) -> (\w+) \[label="(.*)"\];$', text, re.M)
+    edges = re.findall(r"^  (\w+) -> (\w+)", text, re.M)
     row = dict.fromkeys(labels, 0)
     for _ in labels:
-        for a, b, _ in edges:
+        for a, b in edges:
             row[b] = max(row[b], row[a] + 1)
     # An arrow that crosses rows has a place of its own in each of them.
-    chains = [[a, *((a, b, r) for r in range(row[a] + 1, row[b])), b] for a, b, _ in edges]
+    chains = [[a, *((a, b, r) for r in range(row[a] + 1, row[b])), b] for a, b in edges]
     above, x = {}, {}
     for chain in chains:
         for r, (a, b) in enumerate(zip(chain, chain[1:]), row[chain[0]]):
@@ -148,26 +148,23 @@ def tape():
         centre = lambda place: sum(x[a] for a in above.get(place, [])) / max(len(above.get(place, [])), 1)
         places = sorted((place for place in row if row[place] == r), key=centre)
         for i, place in enumerate(places):
-            x[place] = 215 + 130 * (i - (len(places) - 1) / 2)
+            x[place] = 255 + 126 * (i - (len(places) - 1) / 2)
     y = {place: 20 + 62 * row[place] for place in row}
 
-    f = Figure(430, 62 * max(row.values()) + 72, "The tape of a block that is used twice")
-    for chain, (_, end, _) in zip(chains, edges):
+    f = Figure(510, 62 * max(row.values()) + 72, "The tape of the circle's loss, with a block that is used twice")
+    for chain, (_, end) in zip(chains, edges):
         for a, b in zip(chain, chain[1:]):
             f.line(x[a], y[a] + (32 if a in labels else 16), x[b], y[b] - 3 if b in labels else y[b] + 16, arrow=b == end)
             if isinstance(a, tuple):
                 f.line(x[a], y[a] + 15.5, x[a], y[a] + 16.5)
-    for (a, b, *_), (_, _, shape) in zip(chains, edges):
-        at, width = (x[a] + x[b]) / 2, 5.6 * len(shape) + 4
-        f.rect(at - width / 2, (y[a] + y[b]) / 2 + 9, width, 13, "#ffffff")
-        f.text(at, (y[a] + y[b]) / 2 + 19, shape, colour=GREY, size=10)
     for node, label in labels.items():
-        is_leaf = all(node != a for a, _, _ in edges)
+        is_leaf = all(node != a for a, _ in edges)
         f.rect(x[node] - 56, y[node], 112, 32, PALE[is_leaf], COLOURS[is_leaf], 12 if is_leaf else 3)
-        f.text(x[node], y[node] + 20, label, size=12, bold=not is_leaf)
+        for i, line in enumerate(label.split("\\n")):
+            f.text(x[node], y[node] + (14 + 13 * i if is_leaf else 20), line, size=11 if is_leaf else 12, bold=not is_leaf)
         if node in above:
             f.circle(x[node] + 56, y[node], 10, "#ffffff", COLOURS[is_leaf])
-            f.text(x[node] + 56, y[node] + 4, str(sum(b == node for _, b, _ in edges)), size=12, bold=True)
+            f.text(x[node] + 56, y[node] + 4, str(sum(b == node for _, b in edges)), size=12, bold=True)
     return f
 
 
@@ -255,49 +252,47 @@ def milliseconds_in(path, pattern):
 
 
 def death():
-    """Who knows what when, after rank 2 of three ranks has been killed. The times are those in the sources."""
+    """Who did what when, after rank 2 of four had been killed: what experiments/12_kill.py wrote about a run. It must agree with the
+    constants in the sources."""
     run = "dist/launch/run.cpp"
     heard = milliseconds_in("dist/failure/watch.h", r"launcher_time\{\s*(\d+)\}")
-    pause = milliseconds_in(run, r"head_start = std::chrono::milliseconds\((\d+)\)")
-    between = milliseconds_in(run, r"between_aborts = std::chrono::milliseconds\((\d+)\)")
-    left, scale, lane, top = 96, 0.88, 44, 62
-    f = Figure(720, 256, "Who knows what when, after rank 2 has been killed")
+    abort = heard + milliseconds_in(run, r"head_start = std::chrono::milliseconds\((\d+)\)")
+    data = {row["rank"]: row for row in data_of("12_death")}
+    left, scale, lane, top = 100, 0.97, 44, 62
+    f = Figure(720, 300, "Who knows what when, after rank 2 has been killed")
     x = lambda ms: left + ms * scale
-    abort = heard + pause  # of rank 0
-    f.text(x(0), 24, "kill -9 of rank 2", "start", bold=True)
-    f.text(x(0), 41, "its sockets close", "start", GREY, 11)
-    f.text(x(heard), 24, "CommError", "start", bold=True)
-    f.text(x(heard), 41, "rank 2 (process …) has ended", "start", GREY, 11)
-    f.text(x(abort), 24, "rank 0 aborts", bold=True)
-    f.text(x(abort), 41, "the launcher ends all others", colour=GREY, size=11)
-    for ms in (0, heard, abort):
-        f.line(x(ms), 48, x(ms), top + 3 * lane + 8, INK)
-    for row, rank in enumerate((2, 1, 0)):
-        y, end = top + lane * row, abort + between * rank
-        f.text(left - 26, y + 22, f"rank {rank}", "end", COLOURS[rank], bold=True)
+    for ms, title, text in ((0, "kill -9 of rank 2", "its sockets close"), (heard, f"{heard} ms later", "a rank may report the death"),
+                            (abort, f"{abort} ms", "rank 0 may abort")):
+        f.text(x(ms), 24, title, "start", bold=True)
+        f.text(x(ms), 41, text, "start", GREY, 11)
+        f.line(x(ms), 48, x(ms), top + 4 * lane + 8, INK)
+    for place, rank in enumerate((2, 0, 1, 3)):
+        y, row = top + lane * place, data[rank]
+        f.text(x(0) - 42, y + 22, f"rank {rank}", "end", COLOURS[rank], bold=True)
         if rank == 2:
-            f.rect(x(0) - 18, y, 18, lane - 10, PALE[rank], COLOURS[rank])
+            f.rect(x(0) - 34, y, 34, lane - 10, PALE[rank], COLOURS[rank])
             f.text(x(0) + 8, y + 22, "dead", "start", GREY, 11)
             continue
-        f.rect(x(0) - 18, y, 18 + 4, lane - 10, PALE[rank], COLOURS[rank])
-        f.rect(x(0) + 4, y, heard * scale - 4, lane - 10, "#f3f4f5", COLOURS[rank])
-        f.text(x(heard / 2), y + 15, "knows it after 1 ms; waits for", size=11)
-        f.text(x(heard / 2), y + 28, "a rank that can say why", size=11)
-        f.rect(x(heard), y, (abort - heard) * scale, lane - 10, PALE[rank], COLOURS[rank])
-        f.text(x((heard + abort) / 2), y + 15, "writes its flight record, prints the sentence,", size=11)
-        f.text(x((heard + abort) / 2), y + 28, f"then waits {pause + between * rank} ms", size=11)
-        if end > abort:
-            f.rect(x(abort), y, (end - abort) * scale, lane - 10, "#ffffff", LINE)
-            f.text(x((abort + end) / 2), y + 15, "would abort", colour=GREY, size=11)
-            f.text(x((abort + end) / 2), y + 28, f"at {end} ms", colour=GREY, size=11)
-    y = top + 3 * lane + 8
-    f.line(x(0) - 18, y, x(abort + 2 * between), y, LINE)
-    for ms in range(0, abort + between + 1, 100):
+        begun, over = (row["record"] - 1000 * float(re.search(rf"{word} ([0-9.]+) s ago", row["last_collective"])[1])
+                       for word in ("begun", "over"))
+        if not (begun < heard < over <= row["record"] <= row["said"] < abort < row["ended"] and "rank 2 " in row["sentence"]):
+            sys.exit(f"draw.py: rank {rank} in 12_death.json did not do what the sources say: {row}")
+        f.rect(x(0) - 34, y, 34 + begun * scale, lane - 10, PALE[rank], COLOURS[rank])
+        f.rect(x(begun), y, (over - begun) * scale, lane - 10, "#f3f4f5", COLOURS[rank])
+        f.text(x((begun + over) / 2), y + 22, "waits in " + re.match(r"\S+ \d+", row["last_collective"])[0], size=11)
+        f.rect(x(over), y, (row["ended"] - over) * scale, lane - 10, PALE[rank], COLOURS[rank])
+        f.text(x((over + row["ended"]) / 2), y + 15, f"at {row['said']} ms writes its record, and says", size=11)
+        f.text(x((over + row["ended"]) / 2), y + 28, row["sentence"].split("failed: ")[1], size=11)
+        f.text(x(row["ended"]) + 8, y + 22, f"{row['ended']} ms", "start", GREY, 11)
+    y = top + 4 * lane + 8
+    f.line(x(0) - 34, y, x(600), y, LINE)
+    for ms in range(0, 601, 100):
         f.line(x(ms), y, x(ms), y + 4, LINE)
         f.text(x(ms), y + 17, str(ms), colour=GREY, size=10)
-    f.text(x(0) - 18, y + 36, "milliseconds after the kill. Without the side channel, ranks 0 and 1 would wait until the deadline: five minutes.",
+    f.text(x(0) - 34, y + 40, "milliseconds after the kill. Without the side channel the ranks would wait until the deadline: five minutes.",
            "start", GREY, 11)
     return f
+
 
 def data_of(name):
     return json.loads((book / "figures" / f"{name}.json").read_text())
@@ -348,35 +343,40 @@ def step():
 
 
 def views():
-    """Four tensors over one piece of memory: the shapes, strides and bytes that experiments/02_views.cpp prints."""
-    shown = ["x", "x.transpose(0, 1)", "x.narrow(1, 1, 2)", "x[0].expand({3, 4})"]
-    rows = {}
+    """The circle's batch and four views of it: the shapes, strides and bytes that experiments/02_views.cpp prints. Only the first points."""
+    shown = {"x": 36, "x.t()": 138, "x.narrow(0, 2, 4)": 332, "x.select(1, 1)": 456, "x[1].expand({1000, 2})": 562}  # name: place
+    rows, points = {}, 6
     for line in output_of("02_views.md", "build/bin/book/02_views"):
-        found = re.match(r"(.*?)\s+\[(.*?)\]\s+\[(.*?)\]\s+view, byte (\d+)", line)
+        found = re.match(r"(x.*?)\s+\[([\d, ]+)\]\s+\[([\d, ]+)\]\s+view, byte (\d+)", line)
         if found:
             sizes, strides = ([int(v) for v in found[k].split(", ")] for k in (2, 3))
             rows[found[1]] = (sizes, strides, int(found[4]) // 4)
-    shade = lambda i: ["#dce6f1", "#b9cfe4", "#8fb3d6"][i // 4] if i % 4 % 2 == 0 else ["#fde7cf", "#fbcf9d", "#f7b267"][i // 4]
-    f = Figure(720, 330, "Four tensors over the same twelve elements")
+    shade = lambda i: (["#dce6f1", "#b9cfe4", "#8fb3d6"] if i % 2 == 0 else ["#fde7cf", "#fbcf9d", "#f7b267"])[i // 4]
+    f = Figure(720, 392, "The points of the circle, and four views of them")
     left, cell, top = 36, 54, 58
-    f.text(left, 24, "one storage: 12 elements of 4 bytes", "start", bold=True)
-    for i in range(12):
+    f.text(left, 24, f"one storage: the first {2 * points} of 2,000 elements of 4 bytes; a point is two of them", "start", bold=True)
+    for i in range(2 * points):
         f.rect(left + cell * i, top, cell, 34, shade(i), "#ffffff", radius=0)
         f.text(left + cell * (i + 0.5), top + 22, str(i), bold=True)
-        f.text(left + cell * i, top - 8, f"byte {4 * i}" if i % 3 == 0 else str(4 * i), "start", GREY, 10)
-    top, small = 140, 32
-    for column, name in enumerate(shown):
+        f.text(left + cell * i, top - 8, f"byte {4 * i}" if i % 4 == 0 else str(4 * i), "start", GREY, 10)
+    f.text(left + cell * 2 * points + 8, top + 22, "\u2026", "start", GREY)
+    top, small = 140, 28
+    for name, x in shown.items():
         sizes, strides, offset = rows[name]
-        x = left + column * 172
         f.text(x, top - 12, name, "start", bold=True, size=12)
-        for i in range(sizes[0]):
-            for j in range(sizes[1]):
-                element = offset + i * strides[0] + j * strides[1]
+        columns = min(sizes[1], points) if len(sizes) > 1 else 1
+        for i in range(min(sizes[0], points)):
+            for j in range(columns):
+                element = offset + i * strides[0] + (j * strides[1] if len(sizes) > 1 else 0)
                 f.rect(x + small * j, top + small * i, small, small, shade(element), "#ffffff", radius=0)
-                f.text(x + small * (j + 0.5), top + small * i + 21, str(element))
-        y = top + 4 * small + 22
-        f.text(x, y, f"strides [{strides[0]}, {strides[1]}]", "start", GREY, 12)
-        f.text(x, y + 16, f"offset {offset}", "start", GREY, 12)
+                f.text(x + small * (j + 0.5), top + small * i + 19, str(element))
+        if sizes[0] > points:
+            f.text(x + small * columns / 2, top + small * points + 16, "\u22ee", colour=GREY)
+        elif columns < sizes[1]:
+            f.text(x + small * columns + 4, top + small * sizes[0] / 2 + 4, "\u2026", "start", GREY)
+        y = top + points * small + 40
+        for k, (what, value) in enumerate((("shape", sizes), ("strides", strides), ("offset", offset))):
+            f.text(x, y + 16 * k, f"{what} {value}", "start", GREY, 12)
     return f
 
 

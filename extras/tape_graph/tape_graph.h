@@ -16,8 +16,8 @@
 namespace rondo {
 
 /// The nodes from which backward at y starts and which it reaches. A node has the name of its op; a
-/// leaf has its name in `parameters`, or "leaf", and its shape. An arrow is a gradient, and has its
-/// shape. Throws AutogradError if y has no tape.
+/// leaf has its name in `parameters`, or "leaf", and its shape. An arrow is a gradient. One that
+/// leads to an op has the gradient's shape. Throws AutogradError if y has no tape.
 std::string tape_graph(const Tensor& y, const std::vector<nn::NamedTensor>& parameters = {});
 
 }  // namespace rondo

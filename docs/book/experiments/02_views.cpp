@@ -1,39 +1,56 @@
-// Which results share the memory of their input: the place of their first element, and strides.
+// Which results share the memory of the circle's batch: the place of their first element, and
+// strides.
 #include <rondo/rondo.h>
 
 #include <iomanip>
 #include <iostream>
 
+namespace rd = rondo;
+namespace nn = rondo::nn;
 using rondo::Tensor;
 
-int main() {
-  const Tensor x = rondo::arange(12).to(rondo::f32).reshape({3, 4});
-  const char* start = static_cast<const char*>(x.data_ptr());
-  const auto show = [&](const char* what, const Tensor& y) {
-    std::cout << std::left << std::setw(26) << what << std::setw(10) << rondo::concat(y.shape())
-              << std::setw(10) << rondo::concat(y.strides());
-    if (y.storage() == x.storage())
-      std::cout << "view, byte " << static_cast<const char*>(y.data_ptr()) - start << "\n";
-    else
-      std::cout << "copy\n";
-  };
-  std::cout << "                          shape     strides\n";
-  show("x", x);
-  show("x.transpose(0, 1)", x.transpose(0, 1));
-  show("x.narrow(1, 1, 2)", x.narrow(1, 1, 2));
-  show("x[2]", x[2]);
-  show("x.select(1, 3)", x.select(1, 3));
-  show("x[0].expand({3, 4})", x[0].expand({3, 4}));
-  show("x.reshape({2, 6})", x.reshape({2, 6}));
-  show("x.t().reshape({2, 6})", x.t().reshape({2, 6}));
-  show("x.contiguous()", x.contiguous());
-  show("x.t().contiguous()", x.t().contiguous());
-  show("x.flip(0)", x.flip(0));
+namespace {
 
-  const Tensor column = x.select(1, 3);
+void show(const char* what, const Tensor& y, const Tensor& x) {
+  std::cout << std::left << std::setw(28) << what << std::setw(12) << rd::concat(y.shape())
+            << std::setw(12) << rd::concat(y.strides());
+  if (y.storage() == x.storage())
+    std::cout << "view, byte "
+              << static_cast<const char*>(y.data_ptr()) - static_cast<const char*>(x.data_ptr())
+              << "\n";
+  else
+    std::cout << "copy\n";
+}
+
+}  // namespace
+
+int main() {
+  rd::manual_seed(1);
+  const Tensor x = rd::rand({1000, 2}) * 2.0 - 1.0;  // the points of README's twenty lines
+  nn::Sequential net{nn::Linear(2, 32), nn::ReLU(), nn::Linear(32, 2)};
+  std::cout << "                            shape       strides\n";
+  show("x", x, x);
+  show("x.t()", x.t(), x);
+  show("x.narrow(0, 2, 4)", x.narrow(0, 2, 4), x);
+  show("x.select(1, 1)", x.select(1, 1), x);
+  show("x[1].expand({1000, 2})", x[1].expand({1000, 2}), x);
+  show("x.reshape({500, 4})", x.reshape({500, 4}), x);
+  show("x.t().reshape({4, 500})", x.t().reshape({4, 500}), x);
+  show("x.contiguous()", x.contiguous(), x);
+  show("x.t().contiguous()", x.t().contiguous(), x);
+  show("x.flip(0)", x.flip(0), x);
+
+  std::cout << "\n";
+  const Tensor w = net.parameters()[0], b = net.parameters()[1];
+  show("w", w, w);
+  show("w.t().unsqueeze(0)", w.t().unsqueeze(0), w);
+  show("b", b, b);
+  show("b.expand({1000, 32})", b.expand({1000, 32}), b);
+
+  const Tensor second = x.select(1, 1);
   const auto before = x.version();
-  column.zero_();
-  std::cout << "\ncolumn.zero_() wrote through the view: x[0] is " << x[0].to_vector()[0] << ", "
-            << x[0].to_vector()[1] << ", " << x[0].to_vector()[2] << ", " << x[0].to_vector()[3]
-            << ";\nthe version of x went from " << before << " to " << x.version() << "\n";
+  second.zero_();
+  std::cout << "\nsecond.zero_() wrote through the view: the sum of |x[:, 1]| is "
+            << sum(abs(x.narrow(1, 1, 1))).item() << ";\nthe version of x went from " << before
+            << " to " << x.version() << "\n";
 }

@@ -1,33 +1,47 @@
-// Which instruction set computes, and which bits it gives: a checksum of some results.
+// Which instruction set computes the first step of README's twenty lines, and which bits it gives:
+// a checksum of what the step makes.
 #include <rondo/rondo.h>
 
-#include <cstring>
+#include <iomanip>
 #include <iostream>
 
 #include "tensor/cpu/isa/table.h"
 
+namespace rd = rondo;
+namespace nn = rondo::nn;
 using rondo::Tensor;
 
 namespace {
 
 /// FNV-1a over the bytes of x.
-std::uint32_t checksum(const Tensor& x) {
+void show(const char* name, const Tensor& x) {
   std::uint32_t hash = 2166136261;
   const Tensor dense = x.contiguous();
   const auto* bytes = static_cast<const unsigned char*>(dense.data_ptr());
   for (std::int64_t i = 0; i < dense.nbytes(); ++i) hash = (hash ^ bytes[i]) * 16777619;
-  return hash;
+  std::cout << "  " << std::left << std::setw(24) << name << std::right << std::setfill('0')
+            << std::hex << std::setw(8) << hash << std::setfill(' ') << "\n";
 }
 
 }  // namespace
 
 int main() {
-  rondo::manual_seed(1);
-  const Tensor x = rondo::rand({1000}) * 2.0 - 1.0;
-  std::cout << std::hex << "instruction set " << rondo::cpu::kernels().name << "\n"
-            << "  x + x      " << checksum(x + x) << "\n"
-            << "  relu(x)    " << checksum(relu(x)) << "\n"
-            << "  sum(x)     " << checksum(sum(x)) << "\n"
-            << "  exp(x)     " << checksum(exp(x)) << "\n"
-            << "  softmax(x) " << checksum(softmax(x, 0)) << "\n";
+  rd::manual_seed(1);
+  const Tensor x = rd::rand({1000, 2}) * 2.0 - 1.0;
+  const Tensor y = lt(sum(square(x), {1}), 0.6).to(rd::i64);
+  nn::Linear first(2, 32), last(32, 2);
+  std::cout << "instruction set " << rd::cpu::kernels().name << "\n";
+  show("the points x", x);
+  show("their answers y", y);
+  show("sum of the points", sum(x));
+  show("weights of layer 0", first.weight);
+  const Tensor hidden = linear(x, first.weight, first.bias);
+  show("output of layer 0", hidden);
+  const Tensor positive = relu(hidden);
+  show("output of relu", positive);
+  const Tensor loss = cross_entropy(linear(positive, last.weight, last.bias), y);
+  show("loss", loss);
+  loss.backward();
+  show("gradient of weights 0", first.weight.grad());
+  show("gradient of bias 2", last.bias.grad());
 }

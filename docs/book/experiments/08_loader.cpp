@@ -1,4 +1,5 @@
-// The batches of a loader with 0, 1 and 3 workers, and of one that resumes.
+// Twelve points of the circle as batches of a loader with 0, 1 and 3 workers, and of one that
+// resumes.
 //
 //   build/bin/book/08_loader [trace.json]     also writes when each thread made or waited for a
 //   batch
@@ -12,40 +13,58 @@
 
 namespace rd = rondo;
 namespace data = rondo::data;
+using rondo::Tensor;
 
 namespace {
 
 using Milliseconds = std::chrono::milliseconds;
+constexpr std::uint64_t seed = 1;
 
-/// Twelve grey images of 8 x 8 bytes.
-std::shared_ptr<data::ImageDataset> images() {
-  return std::make_shared<data::ImageDataset>(
-      (rd::arange(12 * 64) * 7).to(rd::u8).reshape({12, 1, 8, 8}),
-      rd::zeros({12}, {.dtype = rd::i64}), std::vector<std::string>{"class"});
+/// The first points of README's twenty lines, and whether they lie in the circle.
+std::shared_ptr<data::TensorDataset> points() {
+  rd::manual_seed(seed);
+  Tensor x = (rd::rand({1000, 2}) * 2.0 - 1.0).narrow(0, 0, 12);
+  return std::make_shared<data::TensorDataset>(x, lt(sum(square(x), {1}), 0.6).to(rd::i64));
 }
 
-/// For each batch of a loop: the indices, and a checksum of the augmented bytes.
+/// Random flips: a point may change the sign of each coordinate. The circle stays the same.
+data::Batch flip(data::Batch batch, const data::BatchContext& context) {
+  const rd::Philox random{seed, data::augmentation_streams + context.draw.epoch};
+  for (std::size_t row = 0; row < context.indices.size(); ++row) {
+    const auto words = random.block(static_cast<std::uint64_t>(context.indices[row]));
+    for (std::int64_t axis = 0; axis < 2; ++axis)
+      if (words[static_cast<std::size_t>(axis)] % 2 == 1)
+        batch.input[static_cast<std::int64_t>(row)][axis].mul_(-1.0);
+  }
+  return batch;
+}
+
+/// For each batch of a loop: the indices of its points, and the signs that the flips gave them.
 void show(data::DataLoader& loader) {
+  const Tensor original = points()->inputs();
   for (auto it = loader.begin(); it != loader.end(); ++it) {
     std::cout << "  [";
-    for (const std::int64_t i : it.indices()) std::cout << " " << i;
-    std::int64_t sum = 0, weight = 1;
-    for (const std::int64_t byte : it->input.to(rd::i64).to_vector<std::int64_t>())
-      sum = (sum + byte * weight++) % 1'000'003;
-    std::cout << " ] " << sum;
+    for (std::size_t row = 0; row < it.indices().size(); ++row) {
+      std::cout << " " << it.indices()[row];
+      for (std::int64_t axis = 0; axis < 2; ++axis)
+        std::cout << (it->input[static_cast<std::int64_t>(row)][axis].item() ==
+                              original[it.indices()[row]][axis].item()
+                          ? '+'
+                          : '-');
+    }
+    std::cout << " ]";
   }
   std::cout << "\n";
 }
 
 data::DataLoader loader_with(int workers) {
   return data::DataLoader(
-      images(), {.batch_size = 4, .shuffle = true, .seed = 1, .workers = workers},
-      data::ImageTransform({data::RandomCrop{8, 8, 2}, data::RandomHorizontalFlip{}}, {.seed = 1}));
+      points(), {.batch_size = 4, .shuffle = true, .seed = seed, .workers = workers}, flip);
 }
 
 /// Twelve batches; one takes long. The loop trains as long as an ordinary batch takes two workers.
 void trace(const char* file) {
-  data::DataLoader loader(images(), {.batch_size = 1, .shuffle = false, .workers = 2},
+  data::DataLoader loader(points(), {.batch_size = 1, .shuffle = false, .workers = 2},
                           [](data::Batch batch, const data::BatchContext& context) {
                             std::this_thread::sleep_for(Milliseconds(context.batch == 4 ? 50 : 16));
                             return batch;
