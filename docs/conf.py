@@ -67,7 +67,8 @@ NAVIGATION = {
     "Look up": ["docs/reference", "docs/cluster"],
     "Understand": ["docs/architecture", "docs/decisions", "dist", "extras"],
     "Change": ["CONTRIBUTING", "tests/ptx", "CHANGELOG", "SECURITY"],
-    "Measurements": ["docs/results", "docs/results/pytorch", "docs/results/ranks", "docs/results/models", "docs/results/costs", "docs/journal", "docs/gpu", "bench/README"],
+    "Measurements": ["docs/results", *(f"docs/results/{page}" for page in ("pytorch", "ranks", "models", "costs")), "docs/journal",
+                     "docs/gpu", "bench/README"],
 }
 root = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(root / "docs/book"))
@@ -123,6 +124,7 @@ def write_index(app, error):
 
 
 def setup(app):
+    app.add_config_value("navigation", NAVIGATION, "env")  # a change makes Sphinx read all pages again
     app.add_lexer("mermaid", TextLexer)  # a code host draws these figures
     app.connect("source-read", add_navigation)
     app.connect("source-read", link_step_page)

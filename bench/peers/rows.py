@@ -40,7 +40,7 @@ OPS = ["exp", "tanh", "relu", "silu", "gelu", "pow3", "add", "mul", "sum", "mean
        "add_transposed", "add_small", "exp_small", "sum_small", "softmax_small", "layer_norm_small", "matmul_small",
        "add_huge", "exp_huge", "sum_huge", "softmax_huge", "max_rows", "argmax", "var", "logsumexp", "cumsum",
        "sort", "topk", "index_select", "gather", "scatter_add", "pad", "conv2d", "conv_1x1", "conv_grouped",
-       "conv_depthwise", "conv_dilated", "conv_transpose2d", "bilinear"]
+       "conv_depthwise", "conv_dilated", "conv_transpose2d", "bilinear", "rotary_embedding"]
 FORWARD_ONLY = ["equal", "argmax", "randn"]
 
 ROWS = [

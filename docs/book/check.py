@@ -22,7 +22,7 @@ import tempfile
 
 book = pathlib.Path(__file__).resolve().parent
 root = book.parent.parent
-TIMEOUT = 60  # seconds, for one command on a busy machine
+TIMEOUT = 120  # seconds, for one command on a busy machine
 
 
 def blocks(page, marker):

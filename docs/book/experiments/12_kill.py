@@ -7,6 +7,7 @@
 A rank's flight record and its error message have the times of their files, in milliseconds after the kill; the end of a
 process is when it was seen.
 """
+import argparse
 import json
 import os
 import pathlib
@@ -17,9 +18,13 @@ import sys
 import tempfile
 import time
 
-arguments = sys.argv[1:]
-file = pathlib.Path(arguments[1]).resolve() if arguments[:1] == ["--json"] else None
-mpirun = arguments[2 if file else 0 :]
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--json", type=pathlib.Path)
+parser.add_argument("mpirun", nargs=argparse.REMAINDER)
+arguments = parser.parse_args()
+mpirun, file = arguments.mpirun, arguments.json and arguments.json.resolve()
+if not mpirun or mpirun[0].startswith("-"):
+    parser.error("expected the command that starts ranks, such as mpirun; --help describes it")
 program = str(pathlib.Path("build/bin/fashion_mlp").resolve())
 victim, ranks = 2, range(4)
 scratch = tempfile.TemporaryDirectory()
