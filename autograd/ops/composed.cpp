@@ -13,6 +13,7 @@
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/reduced.h"
 #include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/subscript.h"

@@ -1,5 +1,7 @@
 // The autograd state of a tensor: hooks on gradients, and gradients kept for non-leaves.
 
+#include <gmock/gmock.h>
+
 #include "autograd/autograd_meta.h"
 #include "autograd/engine.h"
 #include "autograd/ops/activation.h"
@@ -255,7 +257,8 @@ TEST(Variable, ElementwiseOpsNameThemselvesIfAnOperandIsUndefined) {
       {"fill_", [](auto& n) { return n.fill_(1); }},
   };
   for (const auto& [name, f] : ops)
-    EXPECT_THAT(test::message_of([&] { f(none); }), ::testing::StartsWith(name + ": ")) << name;
+    EXPECT_THAT(test::message_of([&, &f = f] { f(none); }), ::testing::StartsWith(name + ": "))
+        << name;
 }
 
 }  // namespace
