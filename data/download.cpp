@@ -322,9 +322,16 @@ std::string obtain(const RemoteDataset& remote, const std::string& cache,
   if (missing(remote, target).empty()) return target;
   const EmptyFolders if_failed(target);
   try {
-    make_folder(cache);
-    const LockFile lock(fs::path(cache) / ("." + remote.name + ".lock"),
-                        concat("it downloads ", remote.name), LockFile::IfHeld::wait);
+    std::optional<LockFile> lock;
+    while (!lock) {  // a process whose download failed may have removed the folder meanwhile
+      make_folder(cache);
+      try {
+        lock.emplace(fs::path(cache) / ("." + remote.name + ".lock"),
+                     concat("it downloads ", remote.name), LockFile::IfHeld::wait);
+      } catch (const IoError&) {
+        if (fs::exists(cache)) throw;
+      }
+    }
     if (!missing(remote, target).empty())  // unless another process was faster
       (remote.archive ? obtain_archive : obtain_files)(remote, cache, options);
   } catch (const IoError& error) {

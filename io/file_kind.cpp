@@ -69,9 +69,9 @@ bool is_numpy_archive(std::string_view text) {
 }
 
 bool is_plain_text(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
-    return std::isprint(c) != 0 || std::isspace(c) != 0;
-  });
+  return text.size() >= 8 && std::ranges::all_of(text, [](unsigned char c) {
+           return std::isprint(c) != 0 || std::isspace(c) != 0;
+         });
 }
 
 bool is_tar(std::string_view text) { return text.size() >= 262 && text.substr(257, 5) == "ustar"; }
@@ -96,7 +96,7 @@ FileKind kind_of(std::string_view text) {
 std::string other_kind(std::string_view text) {
   switch (kind_of(text)) {
     case FileKind::torch_zip:
-      if (is_numpy_archive(text)) return "is an archive of NumPy's (.npz); io::load_npz reads it";
+      if (is_numpy_archive(text)) return "is a NumPy archive (.npz); io::load_npz reads it";
       [[fallthrough]];
     case FileKind::torch_legacy:
       return "is a torch.save file; io::load_weights and io::load_torch read it (include "

@@ -126,9 +126,12 @@ std::string Running::path() const {
 
 void Running::add_place_to(Error& error) const {
   if (dynamic_cast<const CommError*>(&error) != nullptr) return;
-  const std::string path = this->path(), type = type_name(module_.self());
-  if (path.empty() && std::string_view(error.what()).starts_with(type)) return;
-  error.add_place(concat(path, path.empty() ? "" : ": ", type));
+  try {
+    const std::string path = this->path(), type = type_name(module_.self());
+    if (path.empty() && std::string_view(error.what()).starts_with(type + ':')) return;
+    error.add_place(concat(path, path.empty() ? "" : ": ", type));
+  } catch (const std::exception&) {  // of a model's own `visit`: the first error counts
+  }
 }
 
 const Running* Running::outermost() { return outermost_running; }

@@ -58,7 +58,7 @@ phase "packages"
 
 jobs=$(nproc)
 logs=$(mktemp -d)
-trap 'rm -rf "$logs" "$logs.build"' EXIT
+trap 'rm -rf "$logs"' EXIT
 
 folder_of() {
   if [ "$1" = release ]; then echo build; else echo "build-$1"; fi
@@ -99,35 +99,24 @@ run_tests() {
   run "$name" ctest --test-dir "$folder" -j $((2 * jobs + 3)) --output-on-failure --no-tests=error "$@"
 }
 
-# build PRESET: configures and compiles.
-build() {
-  local preset=$1 folder programs=ON objects='' sanitizers=()
+# Build everything before running anything, so that a broken build is reported early.
+for preset in "${presets[@]}"; do
   folder=$(folder_of "$preset")
   echo "test.sh: building $preset in $folder/"
+  programs=ON objects=
   if [ "$preset" != release ] && [ $slow -eq 0 ]; then programs=OFF; fi
   if [ "$preset" = asan ] && [ $slow -eq 0 ]; then objects=$PWD/build; fi
+  sanitizers=()
   if [ "$preset" = asan ] && [ $slow -eq 1 ]; then sanitizers=("-DRONDO_SANITIZE=address,undefined,alignment"); fi
   # shellcheck disable=SC2046  # one word or none
   cmake --preset "$preset" "${sanitizers[@]}" -DRONDO_TESTS=ON -DRONDO_EXAMPLES=$programs -DRONDO_TEST_OBJECTS="$objects" \
     -DRONDO_CUDA=AUTO $(cuda_flags "$preset")
+  phase "configure $preset"
   cmake --build "$folder" -j "$jobs"
-}
-
-# The sanitized builds use what the tests in Release leave of the cores, since many of those wait.
-build release
-phase "build release"
-sanitized=("${presets[@]:1}")
-(
-  renice -n 19 "$BASHPID" >/dev/null
-  for preset in "${sanitized[@]}"; do build "$preset"; done
-) &>"$logs.build" &
-building=$!
+  phase "build $preset"
+done
 
 for preset in "${presets[@]}"; do
-  if [ "$preset" = "${sanitized[0]}" ]; then
-    wait $building || { cat "$logs.build" && exit 1; }
-    phase "rest of the sanitized builds"
-  fi
   exclude=(-LE slow)
   if [ $slow -eq 1 ] && [ "$preset" = release ]; then exclude=(); fi
   run_tests "$preset" "$(folder_of "$preset")" -L '^(cpu|mpi)$' "${exclude[@]}"

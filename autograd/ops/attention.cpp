@@ -237,12 +237,15 @@ AttentionResult composed(const Tensor& q, const Tensor& k, const Tensor& v,
   return {masked_fill(output, mask.blind, 0.0), masked_fill(weights, mask.blind, 0.0)};
 }
 
-/// How many queries have at most 128 MiB of scores; a multiple of 64, which suits matrix products.
+/// How many queries have at most 128 MiB of scores, at least one; if possible a multiple of 64,
+/// which suits matrix products.
 std::int64_t queries_of_block(const Tensor& q, const Dims& scored) {
   constexpr std::int64_t bytes = std::int64_t{128} << 20, step = 64;
   const std::int64_t length = q.size(-2), size = std::max<std::int64_t>(size_of(q.dtype()), 4);
   const std::int64_t of_query = numel_of(scored) / std::max<std::int64_t>(length, 1) * size;
-  return of_query * length <= bytes ? length : std::max(step, bytes / of_query / step * step);
+  if (of_query * length <= bytes) return length;
+  const std::int64_t queries = bytes / of_query;
+  return queries >= step ? queries / step * step : std::max<std::int64_t>(1, queries);
 }
 
 /// Whether the backend's kernels compute this attention. They do not record what a trace needs, and

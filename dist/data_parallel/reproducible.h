@@ -28,8 +28,9 @@
 //
 // Costs: a shard's batch is smaller, and each layer runs on a single thread; a rank stores a
 // gradient for each of its shards; communication starts only after backward; and the all-reduces of
-// shared memory and of NCCL are not used, since they add in another order. docs/results.md has
-// figures. Results are bit-identical only on machines with the same instruction set and libraries.
+// shared memory and of NCCL are not used, since they add in another order. docs/results/ranks.md
+// has figures. Results are bit-identical only on machines with the same instruction set and
+// libraries.
 
 #include <functional>
 #include <memory>

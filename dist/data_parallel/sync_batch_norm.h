@@ -16,8 +16,8 @@
 namespace rondo::dist {
 
 /// Makes every BatchNorm of the model, including the model itself, sum over the ranks in training
-/// mode; returns their number. Returns 0 in a world of one, where nothing changes. On the CPU they
-/// use a separate group, so that they do not wait for DDP's buckets. Over NCCL they use `comm`
+/// mode; returns their number. Returns 0 in a world of one, where nothing changes. Without NCCL
+/// they use a separate group, so that they do not wait for DDP's buckets. Over NCCL they use `comm`
 /// itself, since all collectives of a GPU run one after another anyway: call dist::use_device
 /// first. Then all ranks must run the same layers in the same order. Keys and values of the state
 /// dict do not change. Collective.

@@ -5,6 +5,7 @@
 #include "extras/text/steps.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -36,6 +37,9 @@ const json& field(const json& object, const char* key, std::string_view what) {
 std::int64_t integer_of(const json& value, std::string_view what) {
   require<IoError>(value.is_number_integer(), "the ", what, " is ", value.dump(),
                    ", not an integer");
+  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  require<IoError>(!value.is_number_unsigned() || value.get<std::uint64_t>() <= largest, "the ",
+                   what, " is ", value.dump(), ", which is too large");
   return value.get<std::int64_t>();
 }
 

@@ -53,7 +53,7 @@ ZipPickle pickle_of_zip(std::span<const std::byte> bytes, const std::string& fil
                        ": is a TorchScript archive, a program; in Python, save its weights: "
                        "torch.save(torch.jit.load(FILE).state_dict(), PATH)");
       require<IoError>(!name.ends_with(".npy"), file,
-                       ": is an archive of NumPy's (.npz); io::load_npz reads it");
+                       ": is a NumPy archive (.npz); io::load_npz reads it");
     }
   }
   require<IoError>(has_pickle, file,

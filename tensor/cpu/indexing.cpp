@@ -170,7 +170,8 @@ void CpuBackend::do_index_select(const Tensor& x, std::int64_t dim, const Tensor
   visit_word(x.dtype(), [&]<class T>() {
     const T* from = static_cast<const T*>(x.data_ptr());
     T* to = static_cast<T*>(y.data_ptr());
-    if (x_step == 1 && y_step == 1 && run.x != 1) {  // the elements of a line are neighbours
+    const bool has_lines = y.numel() >= count * threads_for(y.numel());
+    if (x_step == 1 && y_step == 1 && run.x != 1 && has_lines) {  // the elements are neighbours
       auto of_line = [&] {
         return [&](const Offsets<2>& at) {
           for (std::int64_t i = 0; i < count; ++i)

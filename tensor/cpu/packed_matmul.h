@@ -20,7 +20,7 @@
 //
 // Used with AVX2, where oneDNN's kernels read small matrices without packing. Rows that are a
 // multiple of 2 KiB apart then compete for the same sets of the first-level cache, and the kernels
-// lose up to half of their rate (docs/results.md).
+// lose up to half of their rate (docs/journal.md).
 
 #include "tensor/cpu/onednn.h"
 

@@ -65,9 +65,10 @@ void CpuBackend::do_normal(const Tensor& y, Philox random, double mean, double s
                       y.dtype());
   if (y.dtype() != f64) {
     const std::uint64_t stream = random.stream + (random.shift == nullptr ? 0 : *random.shift);
-    return fill_blocks<float>(y, [&](std::int64_t begin, std::int64_t, float* out) {
-      kernels().normals(random.seed, stream, static_cast<std::uint64_t>(begin) / 2,
-                        elements_of_block / 2, mean, stddev, out);  // also beyond the last element
+    return fill_blocks<float>(y, [&](std::int64_t begin, std::int64_t n, float* out) {
+      const std::int64_t pairs = (n + 31) / 32 * 16;  // also beyond the last element
+      kernels().normals(random.seed, stream, static_cast<std::uint64_t>(begin) / 2, pairs, mean,
+                        stddev, out);
     });
   }
   fill_blocks<double>(y, [&](std::int64_t begin, std::int64_t n, double* out) {

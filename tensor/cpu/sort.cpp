@@ -36,15 +36,17 @@ template <class C>
 
 constexpr std::int64_t shortest = 512;  // lines of which a sample is taken
 
-/// Writes candidates for the first k elements of the line to `keyed`, which has the line's size:
-/// all elements, or, if k is a small part of a long line, slightly more than k. Returns their
-/// number.
+/// Fills `keyed` with candidates for the first k elements of the line: all elements, or, if k is a
+/// small part of a long line, slightly more than k.
 template <class C>
-std::int64_t candidates(const std::vector<C>& line, std::int64_t k, bool descending,
-                        std::vector<Keyed<C>>& keyed) {
+void candidates(const std::vector<C>& line, std::int64_t k, bool descending,
+                std::vector<Keyed<C>>& keyed) {
   const std::int64_t n = std::ssize(line), sample = std::min<std::int64_t>(2048, n / 8);
+  keyed.clear();
   if (n >= shortest && k <= n / 8) {
-    for (std::int64_t i = 0; i < sample; ++i) keyed[i] = {line[i * (n / sample)], i};
+    const double step = static_cast<double>(n) / static_cast<double>(sample);
+    for (std::int64_t i = 0; i < sample; ++i)
+      keyed.push_back({line[static_cast<std::int64_t>(static_cast<double>(i) * step)], i});
     // About a fraction k / n of the sample comes before the k-th element, with a standard deviation
     // of the root of that number. With four standard deviations added, there are too few candidates
     // once in 30,000 lines.
@@ -52,18 +54,21 @@ std::int64_t candidates(const std::vector<C>& line, std::int64_t k, bool descend
     const auto rank =
         std::min(sample - 1, static_cast<std::int64_t>(expected + 4 * std::sqrt(expected) + 4));
     auto compare = [&](const auto& a, const auto& b) { return before(a, b, descending); };
-    std::nth_element(keyed.begin(), keyed.begin() + rank, keyed.begin() + sample, compare);
+    std::nth_element(keyed.begin(), keyed.begin() + rank, keyed.end(), compare);
     const C pivot = keyed[rank].key;
-    // Elements equal to the pivot are included, and so is NaN.
+    // NaN comes first in descending order and last in ascending order. If the pivot is NaN, the
+    // candidates are all elements or none.
+    const auto is_candidate = [&](C x) { return descending ? !(x < pivot) : x <= pivot; };
     std::int64_t count = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      keyed[count] = {line[i], i};
-      count += descending ? !(line[i] < pivot) : !(pivot < line[i]);
+    for (C x : line) count += is_candidate(x);
+    keyed.clear();
+    if (count > k && count < n) {
+      for (std::int64_t i = 0; i < n; ++i)
+        if (is_candidate(line[i])) keyed.push_back({line[i], i});
+      return;
     }
-    if (count > k) return count;
   }
-  for (std::int64_t i = 0; i < n; ++i) keyed[i] = {line[i], i};
-  return n;
+  for (std::int64_t i = 0; i < n; ++i) keyed.push_back({line[i], i});
 }
 
 /// The first k elements of the sorted order of every line of x; values and indices have size k at
@@ -73,17 +78,17 @@ void first_sorted(const Tensor& x, std::int64_t dim, bool descending, std::int64
                   const Tensor& values, const Tensor& indices) {
   const std::int64_t n = size_along(x, dim);
   auto make_body = [&] {
-    return [&, line = std::vector<C>(n), keyed = std::vector<Keyed<C>>(n),
+    return [&, line = std::vector<C>(n), keyed = std::vector<Keyed<C>>(),
             order = std::vector<std::int64_t>(k)](const Offsets<3>& at) mutable {
       load(x.dtype(), x.data_ptr(), at[0], stride_along(x, dim), n, line.data());
-      const auto end = keyed.begin() + candidates(line, k, descending, keyed);
+      candidates(line, k, descending, keyed);
       auto compare = [&](const auto& a, const auto& b) { return before(a, b, descending); };
       if (k == n) {
-        std::sort(keyed.begin(), end, compare);
+        std::sort(keyed.begin(), keyed.end(), compare);
       } else if (k <= longest_heap) {
-        std::partial_sort(keyed.begin(), keyed.begin() + k, end, compare);
+        std::partial_sort(keyed.begin(), keyed.begin() + k, keyed.end(), compare);
       } else {
-        std::nth_element(keyed.begin(), keyed.begin() + k, end, compare);
+        std::nth_element(keyed.begin(), keyed.begin() + k, keyed.end(), compare);
         std::sort(keyed.begin(), keyed.begin() + k, compare);
       }
       for (std::int64_t i = 0; i < k; ++i) {

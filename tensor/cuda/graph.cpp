@@ -74,7 +74,6 @@ class Graph::Impl {
     const Event before(device_);
     before.record(current_stream(device_));
     before.block(stream_);
-    seed_ = default_generator().state().seed;
     const Underway underway;  // until the stream's capture has ended
     check(cudart().stream_begin_capture(stream_.get(), cudaStreamCaptureModeRelaxed));
     cudaGraph_t graph = nullptr;
@@ -84,6 +83,7 @@ class Graph::Impl {
       const CaptureScope scope(capture);
       const Generator::Replayable numbers(static_cast<const std::uint64_t*>(random_.data_ptr()));
       step();
+      seed_ = default_generator().state().seed;
       draws_ = default_generator().state().next_stream;
     } catch (...) {
       // The graph is invalid because the step did not finish. Only the step's own error is

@@ -120,6 +120,33 @@ TEST(Reduce, SortAndTopk) {
   });
 }
 
+// Candidates are those that come before a pivot. In ascending order NaN must not count as one.
+TEST(Reduce, TopkOfLinesWithManyNaNs) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (std::int64_t n : {512, 1000, 20'000}) {
+    for (std::int64_t every : {2, 3, 12}) {
+      std::vector<double> line(static_cast<std::size_t>(n), 1e6);
+      for (std::int64_t i = 0; i < n; ++i) {
+        auto& x = line[static_cast<std::size_t>(i)];
+        if (i % 8 == 0)
+          x = static_cast<double>(i / 8);
+        else if (i % every == 1)
+          x = nan;
+      }
+      const Tensor x = tensor<double>(line);
+      for (bool largest : {false, true}) {
+        const auto sorted = sort(x, 0, largest);
+        for (std::int64_t k : {1, 5, 64}) {
+          const auto found = topk(x, k, 0, largest);
+          EXPECT_EQ(found.indices.to_vector<std::int64_t>(),
+                    sorted.indices.narrow(0, 0, k).contiguous().to_vector<std::int64_t>())
+              << "n = " << n << ", k = " << k << ", largest = " << largest;
+        }
+      }
+    }
+  }
+}
+
 // In long lines topk examines only some elements (tensor/cpu/sort.cpp). It must not miss any: if
 // many are equal, if all are equal, or if the largest are between its samples.
 TEST(Reduce, TopkOfLongLinesIsTheHeadOfTheSorted) {

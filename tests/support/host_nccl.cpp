@@ -85,6 +85,7 @@ std::vector<std::unique_ptr<Comm>>& all_comms() {
 }
 std::vector<std::string> violations;
 int said_version = 0;
+int most_blocks = 0;  // of a kernel of a message
 std::map<std::string, int> calls_of_kind;
 std::uint64_t ids = 0;
 
@@ -126,6 +127,10 @@ void check_caller(const Comm& comm, const std::string& what) {
 /// room for those of collectives.
 void check_message(Comm& comm) {
   comm.has_messages = true;
+  {
+    Lock lock(mutex());
+    most_blocks = std::max(most_blocks, comm.max_blocks);
+  }
   if (comm.max_blocks < 1 || comm.max_blocks > 32)
     violation(concat("rank ", comm.rank, ": its messages may occupy the whole GPU"));
 }
@@ -436,6 +441,11 @@ const dist::Nccl& host_nccl(int version) {
 std::vector<std::string> nccl_violations() {
   Lock lock(mutex());
   return std::exchange(violations, {});
+}
+
+int blocks_of_a_message() {
+  Lock lock(mutex());
+  return std::exchange(most_blocks, 0);
 }
 
 int nccl_calls(const std::string& kind) {

@@ -22,6 +22,8 @@ const dist::Nccl& host_nccl(int version = 22809);
 std::vector<std::string> nccl_violations();
 /// The number of calls of a kind ("broadcast", "reduce", …) since the last query.
 int nccl_calls(const std::string& kind);
+/// The most blocks that a kernel of a message was allowed to have since the last query.
+int blocks_of_a_message();
 /// From now on the rank's communicator returns ncclRemoteError.
 void break_nccl(int rank);
 

@@ -30,7 +30,7 @@ void finalize_at_exit() {
 // a message above 64 KiB in one piece ("put"). The few bytes that allow the peer to start its own
 // message wait behind this piece, so both directions take turns, and a ring gets half of the link's
 // speed. With fragments ("send", 1, from memory in place, 8) both directions share the link: an
-// all-reduce of 4 MiB at 1 Gbit/s takes 35 ms instead of 60 (docs/results.md). mpirun's --mca
+// all-reduce of 4 MiB at 1 Gbit/s takes 35 ms instead of 60 (docs/results/ranks.md). mpirun's --mca
 // btl_tcp_flags and the variable itself have precedence. A file of Open MPI's parameters does not,
 // since variables override it.
 void let_tcp_go_both_ways() { setenv("OMPI_MCA_btl_tcp_flags", "9", /*overwrite=*/0); }
@@ -43,7 +43,7 @@ bool are_on_one_machine() {
 }
 
 // Open MPI looks for fast networks for 0.2 s, which ranks of one machine do not use. mpirun's --mca
-// pml or mtl and the variables themselves have precedence.
+// pml or mtl and the variables themselves have precedence, files of parameters do not.
 void look_for_no_networks() {
   if (are_on_one_machine() && std::getenv("OMPI_MCA_mtl") == nullptr)
     setenv("OMPI_MCA_pml", "ob1", /*overwrite=*/0);

@@ -317,9 +317,12 @@ void NcclCollectives::look_after(std::string title, std::optional<std::uint64_t>
     work->release();
     return true;
   };
-  watchdog_->watch(std::move(title), std::move(is_over), [record] {
-    if (record->all != nullptr) record->all->finished(record->number, false);
-  });
+  watchdog_->watch(
+      std::move(title), std::move(is_over),
+      [record] {
+        if (record->all != nullptr) record->all->finished(record->number, false);
+      },
+      [work] { return work->begun().is_done(); });
 }
 
 // A replayed graph has one record. Only its end is known.

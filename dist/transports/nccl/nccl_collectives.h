@@ -18,7 +18,8 @@
 // into it. NCCL's kernels occupy the GPU while they wait for the other ranks. If they ran in
 // several streams, two ranks could start collectives of two communicators in different orders, and
 // each would wait for a kernel that finds no room on the other's GPU. Therefore all ranks must
-// issue the collectives of all communicators in the same order, as with PyTorch.
+// issue the collectives of all communicators in the same order, as with PyTorch. A captured graph
+// runs in the current stream: wait for all collectives before it is launched.
 //
 // NCCL is polled with a deadline, and a Watchdog aborts the communicator if a collective does not
 // end. Messages do not use this stream: see nccl_messages.h.

@@ -16,9 +16,10 @@
 // Each channel has one order, equal on both sides, and no channel waits for another. The data goes
 // from GPU to GPU; only the synchronization costs a round trip between the hosts.
 //
-// A message's kernel occupies the GPU until its peer's kernel runs, too. All channels of a rank
-// together get at most `blocks_of_messages` blocks (one per channel if there are more channels), so
-// that the kernels of collectives always find room next to them.
+// A message's kernel occupies the GPU until its peer's kernel runs, too. So that the kernels of
+// collectives find room next to them, all channels of one communicator together get at most
+// `blocks_of_messages` blocks, or one each if there are more channels. With messages of several
+// groups at once, or with messages to dozens of ranks, the GPU may still be full.
 //
 // The host's part is an Operation (dist/collectives/progress.h), driven in the background or by the
 // thread that waits. Work::wait blocks the host until both sides have posted the message and NCCL

@@ -42,11 +42,12 @@ void Watchdog::stop() {
 }
 
 void Watchdog::watch(std::string name, std::function<bool()> is_done,
-                     std::function<void()> has_failed) {
+                     std::function<void()> has_failed, std::function<bool()> has_begun) {
   {
     std::lock_guard lock(mutex_);
     if (watched_.empty()) head_since_ = Clock::now();
-    watched_.push_back({std::move(name), std::move(is_done), std::move(has_failed)});
+    watched_.push_back(
+        {std::move(name), std::move(is_done), std::move(has_failed), std::move(has_begun)});
   }
   changed_.notify_all();
 }
@@ -114,7 +115,13 @@ void Watchdog::look() {
       if (!error.empty() || !head.is_done()) {
         const std::string heard = options_.news ? options_.news() : "";
         if (!heard.empty()) return fail(concat(head.name, " failed: ", heard));
-        if (error.empty()) break;
+        if (error.empty()) {
+          if (head.has_begun && !head.has_begun()) {  // behind another communicator's collective
+            std::lock_guard lock(mutex_);
+            head_since_ = Clock::now();
+          }
+          break;
+        }
         if (!error_since_) error_since_ = Clock::now();
         if (options_.news && Clock::now() - *error_since_ < time_for_news) return;
         return fail(concat(head.name, " failed: ", error));

@@ -3,8 +3,8 @@
 //
 // The host does not wait for collectives on a GPU, so it cannot notice that one of them hangs: a
 // peer has died, or the ranks have called different collectives. Therefore a thread watches them.
-// It aborts the communicator in three cases: the oldest collective has been at the head of its
-// stream for longer than the timeout; NCCL has reported an error; or another rank has reported one.
+// It aborts the communicator in three cases: the oldest collective has been running for longer than
+// the timeout; NCCL has reported an error; or another rank has reported one.
 // Its kernels then end, threads that wait for the device continue, and the next call on this rank
 // throws the watchdog's error. Errors from other ranks come before NCCL's errors, which may only
 // say that other ranks have aborted.
@@ -60,9 +60,10 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
   /// Watches a piece of work until `is_done` returns true, after all earlier ones; then drops the
-  /// functions and what they hold. Calls `has_failed` if this work is the one that failed.
-  void watch(std::string name, std::function<bool()> is_done,
-             std::function<void()> has_failed = {});
+  /// functions and what they hold. Calls `has_failed` if this work is the one that failed. Its time
+  /// is measured from when `has_begun` returns true (null: from when it is the oldest).
+  void watch(std::string name, std::function<bool()> is_done, std::function<void()> has_failed = {},
+             std::function<bool()> has_begun = {});
   /// Lets this object's thread abort the communicator: NCCL's abort does not return while a graph
   /// that uses the communicator exists, and that graph may be the caller's. From now on failure()
   /// says why.
@@ -80,6 +81,7 @@ class Watchdog {
     std::string name;
     std::function<bool()> is_done;
     std::function<void()> has_failed;
+    std::function<bool()> has_begun;
   };
   static void keep_for_ever(std::deque<Watched> watched);
   void run();
@@ -92,7 +94,7 @@ class Watchdog {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Watched> watched_;
-  Clock::time_point head_since_{};  // when the oldest became the oldest
+  Clock::time_point head_since_{};  // when the oldest became the oldest, or began
   std::optional<Clock::time_point> error_since_;
   std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
   bool failed_ = false;

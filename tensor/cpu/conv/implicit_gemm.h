@@ -20,7 +20,7 @@
 //
 // Used with AVX2. There, relative to a matrix product's rate, oneDNN's kernels for channels_last
 // tensors run strided 3x3 filters at 38 to 65 % and gradients of 1x1 weights at 53 to 68 %; these
-// kernels run at 79 to 95 % and 56 to 94 % (ResNet-50 on a Zen 3, within a step; docs/results.md).
+// kernels run at 79 to 95 % and 56 to 94 % (ResNet-50 on a Zen 3, within a step; docs/journal.md).
 // For 1x1 filters and their gradients of x, these kernels are not faster than oneDNN's. An earlier
 // version with AVX-512 was not faster within a step either.
 

@@ -114,6 +114,8 @@ TEST(TokenizerErrors, NameTheFault) {
                "t.json: the max_input_chars_per_word is 1e+66, not an integer");
   EXPECT_ERROR(read(changed("gpt2", {{"model", {{"vocab", {{"a", "b"}}}}}})), IoError,
                "t.json: the id of the token a is \"b\", not an integer");
+  EXPECT_ERROR(read(changed("gpt2", {{"model", {{"vocab", {{"a", std::uint64_t{1} << 63}}}}}})),
+               IoError, "t.json: the id of the token a is 9223372036854775808, which is too large");
   EXPECT_ERROR(read(changed("bert", {{"model", {{"unk_token", "?!"}}}})), IoError,
                "the model's unk_token ?! is not in its vocab");
   EXPECT_ERROR(read(changed("gpt2", {{"model", {{"type", "Unigram"}}}})), IoError,

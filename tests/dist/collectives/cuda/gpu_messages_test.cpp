@@ -221,6 +221,18 @@ TEST_P(MessagesOverNccl, NothingIsLeftToACapture) {
   });
 }
 
+// All channels of a rank together have 32 blocks: with three ranks there are four channels.
+TEST_P(MessagesOverNccl, LeaveRoomForCollectives) {
+  test::blocks_of_a_message();
+  on_gpus(3, [](auto comm, Device device) {
+    Tensor x = ones({4}, {.device = device});
+    if (comm->rank() == 0) comm->send(x, 1);
+    if (comm->rank() == 1) comm->recv(x, 0);
+    leave(*comm, device);
+  });
+  EXPECT_EQ(test::blocks_of_a_message(), 8);
+}
+
 // Each direction of a pair that exchanges messages has one communicator.
 TEST_P(MessagesOverNccl, PairsThatDoNotTalkCostNothing) {
   on_gpus(3, [](auto comm, Device device) {
