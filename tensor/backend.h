@@ -99,7 +99,7 @@ class Backend {
   /// the largest (smallest). requires: values of x's dtype, indices i64, both with size 1 at dim.
   void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
                 const Tensor& indices) {
-    assert(values.size(dim) == 1 && same_shape(values, indices));
+    assert((values.dim() == 0 || values.size(dim) == 1) && same_shape(values, indices));
     assert(same_dtype(x, values) && indices.dtype() == i64);
     const KernelCall call(largest ? "max" : "min", {}, x, values, indices);
     do_extremum(largest, x, dim, values, indices);
