@@ -22,7 +22,8 @@ namespace {
 
 constexpr int lanes = 16;
 
-/// Philox::block of `lanes` blocks from `index` on (tensor/random.h), word by word.
+/// Philox::block of `lanes` blocks from `index` on (tensor/random.h), word by word. The rounds are
+/// written again, since an inline function of another header must not be compiled here (table.h).
 inline void philox_blocks(std::uint64_t seed, std::uint64_t stream, std::uint64_t index,
                           std::uint32_t (&c)[4][lanes]) {
   for (int l = 0; l < lanes; ++l) {
