@@ -112,11 +112,11 @@ TEST_P(OpTable, SixteenBitsAgreeWithF32) {
 }
 
 /// Numbers that a float has at its ends, and one that is not a number.
-struct Extremes {
+struct ExtremeValues {
   const char* name;
   std::vector<double> values;
 };
-std::vector<Extremes> extremes(DType dtype) {
+std::vector<ExtremeValues> extremes(DType dtype) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
   const double largest = dtype == f16 ? 65504 : 3.3e38,
                smallest = dtype == f16 ? 0x1p-14 : 0x1p-126;

@@ -1,5 +1,6 @@
 #include "ptx/fibres.h"
 
+#include <array>
 #include <cstdio>
 #include <memory>
 #include <numeric>
@@ -50,9 +51,9 @@ struct Fibre {
   int site = 0;  // where it waits, for which lanes, and what it brings
   std::uint32_t mask = 0;
   std::uint64_t mine = 0;
-  Votes votes{};               // what it gets from a barrier,
-  std::uint64_t lanes[32]{};   // and from an exchange
-  void* fake_stack = nullptr;  // AddressSanitizer's
+  Votes votes{};                         // what it gets from a barrier,
+  const std::uint64_t* lanes = nullptr;  // and from an exchange
+  void* fake_stack = nullptr;            // AddressSanitizer's
 };
 
 constexpr std::size_t stack_bytes = 256 * 1024;
@@ -62,7 +63,8 @@ struct Block {
   const Kernel* kernel = nullptr;
   std::vector<Thread>* threads = nullptr;
   unsigned char* parameters = nullptr;
-  std::vector<Fibre> fibres;  // at least as many as threads
+  std::vector<Fibre> fibres;                         // at least as many as threads
+  std::vector<std::array<std::uint64_t, 32>> lanes;  // what an exchange brought, at its first fibre
   int current = 0;
   void* scheduler = nullptr;
   void* fake_stack = nullptr;
@@ -108,9 +110,12 @@ void enter(int i) {
 #endif
 }
 
-void prepare(Fibre& f) {
+void prepare(int i) {
+  Fibre& f = block.fibre(i);
   if (f.stack == nullptr) f.stack.reset(new char[stack_bytes]);
-  const auto end = reinterpret_cast<std::uintptr_t>(f.stack.get() + stack_bytes);
+  // Each stack begins at another offset in its page, because equal offsets share the same few lines
+  // of the first cache.
+  const auto end = reinterpret_cast<std::uintptr_t>(f.stack.get() + stack_bytes - i % 64 * 320);
   auto* top = reinterpret_cast<std::uintptr_t*>(end & ~std::uintptr_t{15});
   *--top = 0;
   *--top = reinterpret_cast<std::uintptr_t>(&run_thread);  // fibre_switch returns to it
@@ -144,11 +149,14 @@ bool finish_exchanges() {
     any = true;
     const std::uint32_t mask = block.fibre(i).mask;
     const int first = i / 32 * 32;
-    for (int to = 0; to < 32; ++to) {
-      if (!(mask >> to & 1)) continue;
-      Fibre& f = block.fibre(first + to);
-      for (int from = 0; from < 32; ++from)
-        f.lanes[from] = mask >> from & 1 ? block.fibre(first + from).mine : ~std::uint64_t{0};
+    // All of them read these values before any exchange is finished again.
+    std::array<std::uint64_t, 32>& lanes = block.lanes[static_cast<std::size_t>(i)];
+    lanes.fill(~std::uint64_t{0});
+    for (int lane = 0; lane < 32; ++lane) {
+      if (!(mask >> lane & 1)) continue;
+      Fibre& f = block.fibre(first + lane);
+      lanes[static_cast<std::size_t>(lane)] = f.mine;
+      f.lanes = lanes.data();
       f.state = State::runs;
     }
   }
@@ -207,14 +215,20 @@ void run_block(const Kernel& kernel, std::vector<Thread>& threads, unsigned char
   block.kernel = &kernel;
   block.threads = &threads;
   block.parameters = parameters;
-  if (block.fibres.size() < threads.size()) block.fibres.resize(threads.size());
-  for (int i = 0; i < block.size(); ++i) prepare(block.fibre(i));
-  std::vector<int> order(threads.size());
-  std::iota(order.begin(), order.end(), 0);
+  const int n = block.size();
+  if (block.fibres.size() < threads.size()) {
+    block.fibres.resize(threads.size());
+    block.lanes.resize(threads.size());
+  }
+  for (int i = 0; i < n; ++i) prepare(i);
   for (;;) {
-    std::shuffle(order.begin(), order.end(), random);
+    // Another order in each round: every step-th thread. The step and n have no common factor.
+    int i = static_cast<int>(random() % static_cast<unsigned>(n));
+    int step = 0;
+    do step = static_cast<int>(random() % static_cast<unsigned>(n)) + 1;
+    while (std::gcd(step, n) != 1);
     bool all_ended = true;
-    for (int i : order) {
+    for (int k = 0; k < n; ++k, i = (i + step) % n) {
       if (block.fibre(i).state == State::runs) enter(i);
       all_ended &= block.fibre(i).state == State::ended;
     }
