@@ -249,12 +249,14 @@ def milliseconds_in(path, pattern):
 
 
 def death():
-    """Who did what when, after rank 2 of four had been killed: what experiments/12_kill.py wrote about a run. It must agree with the
-    constants in the sources."""
+    """Who did what when, after rank 2 of four had been killed: the times of the files, and lines of the flight records, that the last
+    command of the experiment shows. They must agree with the constants in the sources."""
     run = "dist/launch/run.cpp"
     heard = milliseconds_in("dist/failure/watch.h", r"launcher_time\{\s*(\d+)\}")
     abort = heard + milliseconds_in(run, r"head_start = std::chrono::milliseconds\((\d+)\)")
-    data = {row["rank"]: row for row in data_of("12_death")}
+    found = re.findall(r"^runs/(?:record/)?(\w+)(?:\.txt)? ([\d.]+)(?:\n(rank .*)\n(.*))?$", (book / "figures/12_death.txt").read_text(), re.M)
+    data = {name: ((float(time) - float(found[0][1])) * 1000, sentence, last) for name, time, sentence, last in found}
+    ended = data["end"][0]
     left, scale, lane, top = 100, 0.97, 44, 62
     f = Figure(720, 300, "Who knows what when, after rank 2 has been killed")
     x = lambda ms: left + ms * scale
@@ -264,23 +266,24 @@ def death():
         f.text(x(ms), 41, text, "start", GREY, 11)
         f.line(x(ms), 48, x(ms), top + 4 * lane + 8, INK)
     for place, rank in enumerate((2, 0, 1, 3)):
-        y, row = top + lane * place, data[rank]
+        y = top + lane * place
         f.text(x(0) - 42, y + 22, f"rank {rank}", "end", COLOURS[rank], bold=True)
         if rank == 2:
             f.rect(x(0) - 34, y, 34, lane - 10, PALE[rank], COLOURS[rank])
             f.text(x(0) + 8, y + 22, "dead", "start", GREY, 11)
             continue
-        begun, over = (row["record"] - 1000 * float(re.search(rf"{word} ([0-9.]+) s ago", row["last_collective"])[1])
-                       for word in ("begun", "over"))
-        if not (begun < heard < over <= row["record"] <= row["said"] < abort < row["ended"] and "rank 2 " in row["sentence"]):
-            sys.exit(f"draw.py: rank {rank} in 12_death.json did not do what the sources say: {row}")
+        wrote, sentence, last = data[f"rank{rank}"]
+        begun, over = (wrote - 1000 * float(re.search(rf"{word} ([0-9.]+) s ago", last)[1]) for word in ("begun", "over"))
+        if not (begun < heard < over <= wrote < abort < ended and "rank 2 " in sentence):
+            sys.exit(f"draw.py: rank {rank} in 12_death.txt did not do what the sources say: {data}")
         f.rect(x(0) - 34, y, 34 + begun * scale, lane - 10, PALE[rank], COLOURS[rank])
         f.rect(x(begun), y, (over - begun) * scale, lane - 10, "#f3f4f5", COLOURS[rank])
-        f.text(x((begun + over) / 2), y + 22, "waits in " + re.match(r"\S+ \d+", row["last_collective"])[0], size=11)
-        f.rect(x(over), y, (row["ended"] - over) * scale, lane - 10, PALE[rank], COLOURS[rank])
-        f.text(x((over + row["ended"]) / 2), y + 15, f"at {row['said']} ms writes its record, and says", size=11)
-        f.text(x((over + row["ended"]) / 2), y + 28, row["sentence"].split("failed: ")[1], size=11)
-        f.text(x(row["ended"]) + 8, y + 22, f"{row['ended']} ms", "start", GREY, 11)
+        f.text(x((begun + over) / 2), y + 22, "waits in " + re.match(r"\S+ \d+", last)[0], size=11)
+        f.rect(x(over), y, (ended - over) * scale, lane - 10, PALE[rank], COLOURS[rank])
+        f.text(x((over + ended) / 2), y + 15, f"at {wrote:.0f} ms writes its record, and says", size=11)
+        f.text(x((over + ended) / 2), y + 28, sentence.split("failed: ")[1], size=11)
+    f.line(x(ended), top - 4, x(ended), top + 4 * lane + 8, INK)
+    f.text(x(ended) - 6, top + 22, f"end: {ended:.0f} ms", "end", GREY, 11)
     y = top + 4 * lane + 8
     f.line(x(0) - 34, y, x(600), y, LINE)
     for ms in range(0, 601, 100):
