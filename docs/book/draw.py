@@ -526,7 +526,7 @@ def roofline():
 
 
 def workers():
-    """A loop over a loader with two workers: the trace that experiments/08_loader.cpp wrote."""
+    """A loop over a loader with two workers: the trace that experiments/08_workers.cpp wrote."""
     events = [e for e in data_of("08_loader")["traceEvents"] if e["ph"] == "X" and e["name"] != "profile"]
     start, end = min(e["ts"] for e in events), max(e["ts"] + e["dur"] for e in events)
     left, width, lane, top = 96, 606, 36, 50
