@@ -210,7 +210,7 @@ def ring():
 def overlap():
     """A step of ResNet-20 on rank 0 of two, with and without overlap: the timelines that ddp_step wrote."""
     left, width, lane, top, longest = 112, 590, 28, 46, 300
-    f = Figure(720, 304, "One training step with and without overlap")
+    f = Figure(720, 296, "One training step with and without overlap")
     for panel, (name, title) in enumerate((("11_overlap", "with overlap"), ("11_no_overlap", "without overlap"))):
         events = [e for e in data_of(name)["traceEvents"] if e["ph"] == "X" and e["pid"] == 0]
         forward, backward, waits = (next(e for e in events if e["name"] == n) for n in ("forward", "backward", "wait for gradients"))
@@ -236,7 +236,7 @@ def overlap():
             at = left + ms * width / longest
             f.line(at, y + 2 * lane + 8, at, y + 2 * lane + 12, LINE)
             f.text(at, y + 2 * lane + 24, f"{ms}", colour=GREY, size=10)
-    f.text(left, 294, "milliseconds since the start of forward; the numbers in the green boxes are those of the buckets", "start", GREY, 11)
+    f.text(left, 286, "milliseconds since the start of forward; the numbers in the green boxes are those of the buckets", "start", GREY, 11)
     return f
 
 
@@ -283,7 +283,7 @@ def death():
         f.text(x((over + ended) / 2), y + 15, f"at {wrote:.0f} ms writes its record, and says", size=11)
         f.text(x((over + ended) / 2), y + 28, sentence.split("failed: ")[1], size=11)
     f.line(x(ended), top - 4, x(ended), top + 4 * lane + 8, INK)
-    f.text(x(ended) - 6, top + 22, f"end: {ended:.0f} ms", "end", GREY, 11)
+    f.text(x(ended) + 5, top + 22, f"{ended:.0f} ms: end", "start", GREY, 11)
     y = top + 4 * lane + 8
     f.line(x(0) - 34, y, x(600), y, LINE)
     for ms in range(0, 601, 100):
