@@ -585,7 +585,7 @@ def memory():
     f.line(x(11), top - 6, x(11), y(0) + 4, LINE)
     labels = {"f32": (11.3, 41.8), "bf16": (11.3, 22.6), "checkpoints": (11.3, 4.5)}  # where no curve crosses the text
     for colour, (name, place) in enumerate(labels.items()):
-        events = [e for e in data_of(f"07_{name}")["traceEvents"] if "live bytes" in e.get("args", {})]
+        events = [e for e in data_of(f"07_{name}")["traceEvents"] if e["tid"] == 0 and "live bytes" in e.get("args", {})]
         events.sort(key=lambda e: e["ts"] + e["dur"])
         mib = [(e["args"]["live bytes"] - events[0]["args"]["live bytes"]) / 2**20 for e in events]
         first = lambda fits: next(i for i, e in enumerate(events) if fits(e))

@@ -7,7 +7,7 @@ import sys
 print("MiB in use    after forward of                after backward of       |  most")
 print("                 bn1  layer1  layer2  layer3  layer3  layer2  layer1  |")
 for path in map(pathlib.Path, sys.argv[1:]):
-    events = [e for e in json.loads(path.read_text())["traceEvents"] if "live bytes" in e.get("args", {})]
+    events = [e for e in json.loads(path.read_text())["traceEvents"] if e["tid"] == 0 and "live bytes" in e.get("args", {})]
     events.sort(key=lambda e: e["ts"] + e["dur"])  # "live bytes" is the memory in use at the end of an event
     forward, backward, mib = {}, {}, [(e["args"]["live bytes"] - events[0]["args"]["live bytes"]) / 2**20 for e in events]
     for e, now in zip(events, mib):
