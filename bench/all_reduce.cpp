@@ -26,6 +26,10 @@
 //   mpi_in_place  MPI_Allreduce with MPI_IN_PLACE; rondo is compared with the faster of the two
 //   mpi_polled    MPI_Iallreduce, polled, which Communicator offers as AllReduce::mpi
 //
+// "sent" is the number of bytes that the busiest rank hands to its transport in one call: those of
+// the algorithm, and 96 by which the ranks check that all call the same collective. Shared memory
+// and MPI's own algorithms send none.
+//
 // "of bound" compares the bandwidth with that of the same messages without computing: both
 // neighbours of a ring send up to 4 MiB at a time. It does not limit shared memory.
 //
@@ -81,7 +85,8 @@ struct Options {
 struct Algorithm {
   std::string name;
   std::function<void(const Tensor& x, const Tensor& out)> run;
-  bool in_own_memory = false;  // `x` is from Communicator::allocate
+  dist::Communicator* comm = nullptr;  // which sends; null: MPI itself
+  bool in_own_memory = false;          // `x` is from Communicator::allocate
   std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
@@ -106,6 +111,19 @@ double seconds_once(dist::Communicator& comm, const Algorithm& algorithm, const 
   return slowest.item<double>();
 }
 
+/// The bytes that the busiest rank sends in one call.
+double bytes_once(dist::Communicator& comm, const Algorithm& algorithm, const Tensor& x,
+                  const Tensor& out) {
+  if (algorithm.comm == nullptr) return 0;
+  comm.barrier();
+  const std::int64_t before = algorithm.comm->transport().bytes_sent();
+  algorithm.run(x, out);
+  const Tensor most = scalar(static_cast<double>(algorithm.comm->transport().bytes_sent() - before),
+                             {.dtype = f64});
+  comm.all_reduce(most, dist::ReduceOp::max);
+  return most.item();
+}
+
 std::vector<Algorithm> algorithms_of(dist::Communicator& comm, const Options& options,
                                      Device device, dist::InitOptions init) {
   // Each algorithm has its own communicator and is called as programs call it.
@@ -113,20 +131,21 @@ std::vector<Algorithm> algorithms_of(dist::Communicator& comm, const Options& op
     init.communicator.all_reduce = kind;
     auto own = dist::init(init);
     if (device.is_cuda()) dist::use_device(*own, options.device);
-    return Algorithm{name, [own](const Tensor& x, const Tensor&) { own->all_reduce(x); }};
+    return Algorithm{name, [own](const Tensor& x, const Tensor&) { own->all_reduce(x); },
+                     own.get()};
   };
   if (device.is_cuda()) {
     if (options.all_reduce == "mpi") return {named("mpi", dist::AllReduce::mpi)};
     return {named("ring", dist::AllReduce::ring), named("nccl", dist::AllReduce::nccl)};
   }
   auto blocking = [&comm](const Tensor& x, const Tensor&) { comm.all_reduce(x); };
-  std::vector<Algorithm> all = {{"auto", blocking}, {"auto_own", blocking, true}};
+  std::vector<Algorithm> all = {{"auto", blocking, &comm}, {"auto_own", blocking, &comm, true}};
   using enum dist::AllReduce;
   for (dist::AllReduce algorithm : {direct, tree, recursive_doubling, halving_doubling, pairwise,
                                     dist::AllReduce::ring, hierarchical})
     all.push_back(named(dist::name_of(algorithm), algorithm));
   for (Algorithm& algorithm : all) {
-    if (algorithm.name == "direct" || algorithm.name == "tree") algorithm.most_bytes = 256 << 10;
+    if (algorithm.name == "direct" || algorithm.name == "tree") algorithm.most_bytes = 2 << 20;
   }
 #ifdef RONDO_BENCH_MPI
   if (std::string(comm.backend()) == "mpi") {
@@ -192,8 +211,8 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
   nlohmann::json rows = nlohmann::json::array();
   const double n = comm.world_size();
   if (print)
-    std::printf("%12s  %-12s %12s %10s %9s %14s\n", "bytes", "algorithm", "us", "bus GB/s",
-                "of bound", "over library");
+    std::printf("%12s  %-12s %12s %12s %10s %9s %14s\n", "bytes", "algorithm", "sent", "us",
+                "bus GB/s", "of bound", "over library");
   for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 4) {
     const std::int64_t numel = std::max<std::int64_t>(1, bytes / 4);
     comm.tune(static_cast<std::size_t>(numel) * 4);
@@ -203,6 +222,7 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
     const int usual = bytes < (1 << 20) ? 301 : bytes < (16 << 20) ? 61 : 15;
     const int repeat = options.repeat > 0 ? options.repeat : usual;
     std::vector<std::vector<double>> times(algorithms.size());
+    std::vector<double> sent(algorithms.size());
     std::vector<std::size_t> order(algorithms.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::mt19937 random(1);              // the same order on all ranks
@@ -212,8 +232,10 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
         if (bytes > algorithms[a].most_bytes) continue;
         const Tensor& x = algorithms[a].in_own_memory ? own : priv;
         const double t = seconds_once(comm, algorithms[a], x, out);
-        if (i == -2)
+        if (i == -2) {
           check_sum(algorithms[a], algorithms[a].name == "mpi" ? out : x, n * (n + 1) / 2);
+          sent[a] = bytes_once(comm, algorithms[a], x, out);
+        }
         if (i >= 0) times[a].push_back(t);
       }
     }
@@ -221,20 +243,22 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
     for (std::size_t a = 0; a < algorithms.size(); ++a) {
       if (!times[a].empty()) seconds[algorithms[a].name] = bench::median(times[a]);
     }
-    for (const Algorithm& algorithm : algorithms) {
+    for (std::size_t a = 0; a < algorithms.size(); ++a) {
+      const Algorithm& algorithm = algorithms[a];
       if (!seconds.contains(algorithm.name)) continue;
       const double t = seconds.at(algorithm.name);
       const double bandwidth = 2 * (n - 1) / n * static_cast<double>(numel * 4) / t * 1e-9;
       const double ratio = over_library(seconds, algorithm.name);
       rows.push_back({{"algorithm", algorithm.name},
                       {"bytes", numel * 4},
+                      {"sent", sent[a]},
                       {"seconds", t},
                       {"bus_gb_s", bandwidth},
                       {"of_bound", bandwidth * 1e9 / link},
                       {"over_library", ratio}});
       if (!print) continue;
-      std::printf("%12lld  %-12s %12.2f %10.2f %8.0f%%", static_cast<long long>(numel * 4),
-                  algorithm.name.c_str(), t * 1e6, bandwidth, bandwidth * 1e11 / link);
+      std::printf("%12lld  %-12s %12.0f %12.2f %10.2f %8.0f%%", static_cast<long long>(numel * 4),
+                  algorithm.name.c_str(), sent[a], t * 1e6, bandwidth, bandwidth * 1e11 / link);
       ratio > 0 ? std::printf("  %11.2fx\n", ratio) : std::printf("\n");
     }
   }

@@ -8,10 +8,14 @@
 // --batch is the batch of all ranks together. The time of a step ends on rank 0 when the gradients
 // are averaged and the optimizer has stepped. bench/peers/ddp_step.py does the same with PyTorch's
 // DDP over gloo; bench/compare_ddp.sh runs them in turns.
+//
+// --messages makes ranks of one machine use messages, as if they were on several machines. --trace
+// and --profile write files about one more step, which is not timed.
 
 #include <omp.h>
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <optional>
 
@@ -29,6 +33,8 @@
 #include "report.h"
 #include "tensor/cuda.h"
 #include "tensor/error.h"
+#include "train/profiler.h"
+#include "train/trace.h"
 
 namespace {
 
@@ -36,12 +42,29 @@ using namespace rondo;
 
 struct Settings {
   std::string model = "resnet20", dtype = "f32", amp, device = "cpu", all_reduce = "auto", hook,
-              json;
+              trace, profile, json;
   std::int64_t batch = 128;
   int threads = 0;
-  bool overlap = true, zero = false;
+  bool overlap = true, zero = false, messages = false;
   double bucket_mb = 0, seconds = 10;
 };
+
+/// Takes one more step, and writes the files about it.
+void record(const Settings& s, dist::DistributedDataParallel& ddp,
+            std::optional<train::TimelineTrace>& trace, const std::function<void()>& step) {
+  dist::Communicator& comm = ddp.communicator();
+  train::Profiler profiler({.record_shapes = true, .profile_memory = true});
+  if (!s.trace.empty()) trace.emplace(comm);
+  {
+    std::optional<train::Profiler::Recording> recording;
+    if (comm.rank() == 0) recording.emplace(profiler.start());
+    step();
+  }
+  if (!s.profile.empty() && comm.rank() == 0) profiler.write_chrome_trace(s.profile);
+  if (!trace) return;
+  trace->add("wait for gradients", ddp.timeline().backward_end, ddp.timeline().synchronized);
+  trace->write(s.trace);
+}
 
 int program(int argc, char** argv) {
   Settings s;
@@ -65,16 +88,30 @@ int program(int argc, char** argv) {
       "send gradients while backward computes the next ones; with --no-overlap, after backward");
   app.add("--bucket-mb", s.bucket_mb, "largest bucket of gradients, MiB; 0: DDP's default",
           flags::not_negative());
+  app.add("--messages", s.messages, "ranks of one machine share no memory");
   app.add("--seconds", s.seconds, "how long to measure", flags::positive());
+  app.add("--trace", s.trace, "write a timeline of one step, of all ranks, to this file",
+          flags::not_empty());
+  app.add("--profile", s.profile, "write a profile of this step on rank 0 to this file",
+          flags::not_empty());
   app.add("--json", s.json, "rank 0 writes the result to this file; - is standard output");
   if (auto status = app.parse(argc, argv)) return *status;
-  auto comm = dist::init({.communicator = {.all_reduce = dist::parse_all_reduce(s.all_reduce)}});
-  if (comm->rank() == 0) io::check_result_file("--json", s.json);
+  dist::InitOptions init;
+  init.communicator.all_reduce = dist::parse_all_reduce(s.all_reduce);
+  init.share_memory = !s.messages;
+  auto comm = dist::init(init);
+  if (comm->rank() == 0) {
+    io::check_result_file("--json", s.json);
+    io::check_result_file("--trace", s.trace);
+    io::check_result_file("--profile", s.profile);
+  }
   const int threads = dist::use_threads(*comm, s.threads), n = comm->world_size();
   require(s.batch % n == 0, "--batch ", s.batch, " is not divisible by the ", n, " ranks");
   comm->agree("--model", s.model);
   comm->agree("--batch", std::to_string(s.batch));
   comm->agree("--amp", s.amp);
+  comm->agree("--trace", s.trace);
+  comm->agree("--profile", s.profile);
   const Device device = dist::use_device(*comm, s.device);
   manual_seed(1 + static_cast<std::uint64_t>(comm->rank()));
   bench::Workload work(s.model, s.batch / n);
@@ -97,9 +134,22 @@ int program(int argc, char** argv) {
     const AutocastIf cast(device, amp);
     return ddp(x);
   };
+  std::optional<train::TimelineTrace> trace;
   auto step = [&] {
     sgd.zero_grad();
-    cross_entropy(forward().to(f32), target).backward();
+    const auto part = [&](const char* name) {
+      return train::TimelineTrace::Span(trace ? &*trace : nullptr, name);
+    };
+    Tensor loss;
+    {
+      const auto span = part("forward");
+      loss = cross_entropy(forward().to(f32), target);
+    }
+    {
+      const auto span = part("backward");
+      loss.backward();
+    }
+    const auto span = part("optimizer");
     sgd.step();
     if (zero) zero->gather();
     if (device.is_cuda()) cuda::synchronize(device.index);
@@ -129,6 +179,7 @@ int program(int argc, char** argv) {
     }
     goes_on = comm->broadcast_bytes(total < s.seconds * 1e3 ? "1" : "0") == "1";
   }
+  if (!s.trace.empty() || !s.profile.empty()) record(s, ddp, trace, step);
   if (comm->rank() == 0) {
     const double ms = bench::median(times);
     nlohmann::json result = {

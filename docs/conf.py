@@ -104,17 +104,20 @@ def link_step_page(app, page, source):
         source[0] = re.sub(r"\[([^]]*)\]\(step\.py\)", r'<a href="step.html">\1</a>', source[0])
 
 
-def show_lines(app, page, source):
-    """The site names the file and the line of each excerpt of the book. A test compares the excerpts (docs/book/check.py)."""
-    def captioned(match):
+def include_excerpts(app, page, source):
+    """The site takes each excerpt of the book from its file, with the lines' numbers. It is not built if the page shows other lines."""
+    def included(match):
         path, language, block = match.groups()
-        line = place_of(block.split("\n"), (root / path).read_text().split("\n"))
-        if line is None:
+        place = place_of(block.split("\n"), (root / path).read_text().split("\n"))
+        if place is None:
             raise ExtensionError(f"{page}.md: {path} has no such lines:\n{block}")
-        return f"```{{code-block}} {language}\n:caption: {path}, line {line}\n\n{block}\n```"
+        indent, parts = place
+        return "\n".join(
+            f"```{{literalinclude}} /{path}\n:caption: {path}\n:language: {language}\n:lines: {first}-{last}\n:lineno-match:\n"
+            f":dedent: {indent}\n```" for first, last in parts)
 
     if page.startswith("docs/book/"):
-        source[0] = re.sub(r"^<!-- excerpt: (\S+) -->\n```(\w+)\n(.*?)\n```$", captioned, source[0], flags=re.M | re.S)
+        source[0] = re.sub(r"^<!-- excerpt: (\S+) -->\n```(\w+)\n(.*?)\n```$", included, source[0], flags=re.M | re.S)
 
 
 def write_index(app, error):
@@ -128,5 +131,5 @@ def setup(app):
     app.add_lexer("mermaid", TextLexer)  # a code host draws these figures
     app.connect("source-read", add_navigation)
     app.connect("source-read", link_step_page)
-    app.connect("source-read", show_lines)
+    app.connect("source-read", include_excerpts)
     app.connect("build-finished", write_index)

@@ -19,7 +19,8 @@ void ProfiledSteps::before_step(std::int64_t position) {
   if (wanted_ == 0 || profiler_ != nullptr || done_ != nullptr || to_leave_out_ > 0) return;
   const std::int64_t in_this_epoch = in_epoch_ - position;
   if (in_this_epoch < wanted_ && in_this_epoch < left_) return;  // a later epoch has more steps
-  profiler_ = std::make_shared<Profiler>();
+  profiler_ =
+      std::make_shared<Profiler>(RecordingOptions{.record_shapes = true, .profile_memory = true});
   ending_ = std::make_unique<Profiler::Recording>(profiler_->start());
 }
 

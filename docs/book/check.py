@@ -53,19 +53,19 @@ def parts_between(lines, mark):
 
 
 def place_of(block, lines):
-    """The number of the block's first line in `lines`, or None. The parts of the block between lines "// …" follow one another there,
-    all indented equally less."""
+    """(what is cut off in front of each line, [(first line, last line) of each part]) of the block in `lines`, or None. The parts of the
+    block between lines "// …" follow one another there, all indented equally less."""
     for indent in range(20):
         shifted = [line[indent:] if not line[:indent].strip() else None for line in lines]
-        at, first = 0, None
-        for part in parts_between(block, "// …"):
+        at, found = 0, []
+        for part in filter(None, parts_between(block, "// …")):
             ends = [i + len(part) for i in range(at, len(lines) + 1) if shifted[i : i + len(part)] == part]
             if not ends:
                 break
             at = ends[0]
-            first = first or at - len(part) + 1
+            found.append((at - len(part) + 1, at))
         else:
-            return first
+            return indent, found
     return None
 
 

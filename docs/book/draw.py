@@ -64,80 +64,13 @@ def output_of(page, command):
     return text.split(f"\n{command}\n```\n```text\n")[1].split("\n```")[0].split("\n")
 
 
-def diamond():
-    """The tape of chapter 4's experiment, and the counters that the engine's rules give it."""
-    nodes = {  # name: its number, its place in the figure, the nodes to which its gradients go
-        "sum": (6, 165, 20, ["add"]),
-        "add": (5, 165, 95, ["exp", "mul"]),
-        "exp": (2, 75, 170, ["square"]),
-        "mul": (3, 210, 170, ["square", "w"]),
-        "square": (0, 100, 245, ["x"]),
-        "x": (float("inf"), 100, 320, []),
-        "w": (float("inf"), 250, 320, []),
-    }
-    counters = {name: sum(name in edges for *_, edges in nodes.values()) for name in nodes}
-    initial, steps, ready = dict(counters), [], ["sum"]
-    rows = [(None, dict(counters), list(ready))]
-    while ready:
-        name = max(ready, key=lambda name: nodes[name][0])
-        ready.remove(name)
-        steps.append(name)
-        counters[name] = None  # has run
-        for other in nodes[name][3]:
-            counters[other] -= 1
-            if counters[other] == 0:
-                ready.append(other)
-        rows.append((name, dict(counters), list(ready)))
-
-    lines = output_of("04_backwards.md", "build/bin/book/04_order")
-    shown = [line.removeprefix("accumulate_grad of ").split(",")[0] for line in lines]
-    if shown != steps:
-        sys.exit(f"draw.py: by the engine's rules the order is {steps}, but 04_backwards.md shows {shown}")
-
-    f = Figure(720, 390, "A tape with a diamond, and the engine's counters after each step")
-    for name, (number, x, y, edges) in nodes.items():
-        for other in edges:
-            f.line(x, y + 36, nodes[other][1], nodes[other][2] - 3, arrow=True)
-    for name, (number, x, y, _) in nodes.items():
-        is_leaf = name in "xw"
-        f.rect(x - 52, y, 104, 36, PALE[1 if is_leaf else 0], COLOURS[1 if is_leaf else 0])
-        f.text(x, y + 16, "accumulate_grad" if is_leaf else name, size=12 - is_leaf, bold=not is_leaf)
-        f.text(x, y + 30, f"leaf {name}, number ∞" if is_leaf else f"number {number}", size=10, colour=GREY)
-        if name != "sum":
-            f.circle(x + 52, y, 10, "#ffffff", COLOURS[1 if is_leaf else 0])
-            f.text(x + 52, y + 4, str(initial[name]), size=12, bold=True)
-
-    left, width, top, height = 330, 50, 58, 36
-    order = ["add", "mul", "exp", "square", "w", "x"]
-    f.text(left, 24, "counters after each step of backward", "start", bold=True)
-    f.text(left, top - 8, "runs", "start", GREY, 12)
-    for i, name in enumerate(order):
-        f.text(left + 80 + width * i + width / 2, top - 8, name, colour=GREY, size=12)
-    for row, (name, values, ready) in enumerate(rows):
-        y = top + height * row
-        text = "(start)" if name is None else f"leaf {name}" if name in "xw" else name
-        f.text(left, y + 23, text, "start", INK if name else GREY)
-        for i, column in enumerate(order):
-            x, value = left + 80 + width * i, values[column]
-            fill, stroke = (PALE[2], COLOURS[2]) if column in ready else ("#f3f4f5", "none")
-            f.rect(x + 2, y + 2, width - 4, height - 4, fill, stroke)
-            f.text(x + width / 2, y + 23, "ran" if value is None else str(value), colour=GREY if value is None else INK,
-                   size=11 if value is None else 14)
-    f.rect(left, 360, 14, 14, PALE[2], COLOURS[2])
-    f.text(left + 20, 372, "ready: all gradients have arrived. The highest number runs next.", "start", GREY, 11)
-    return f
-
-
-def tape():
-    """The graph of chapter 4's last tape, as experiments/04_graph.cpp prints it: a row is as far from the loss as its longest path."""
-    text = "\n".join(output_of("04_backwards.md", "build/bin/book/04_graph"))
-    labels = dict(re.findall(r'^  (\w+) \[.*label="(.*)"\];$', text, re.M))
-    edges = re.findall(r"^  (\w+) -> (\w+)", text, re.M)
-    row = dict.fromkeys(labels, 0)
-    for _ in labels:
+def layout(nodes, edges, middle, dx):
+    """Rows for a graph: a node is as far from the loss as its longest path. Returns the row and the x of each place, and the places of each
+    edge: an arrow that crosses rows has a place of its own in each of them."""
+    row = dict.fromkeys(nodes, 0)
+    for _ in nodes:
         for a, b in edges:
             row[b] = max(row[b], row[a] + 1)
-    # An arrow that crosses rows has a place of its own in each of them.
     chains = [[a, *((a, b, r) for r in range(row[a] + 1, row[b])), b] for a, b in edges]
     above, x = {}, {}
     for chain in chains:
@@ -148,7 +81,75 @@ def tape():
         centre = lambda place: sum(x[a] for a in above.get(place, [])) / max(len(above.get(place, [])), 1)
         places = sorted((place for place in row if row[place] == r), key=centre)
         for i, place in enumerate(places):
-            x[place] = 255 + 126 * (i - (len(places) - 1) / 2)
+            x[place] = middle + dx * (i - (len(places) - 1) / 2)
+    return row, x, chains
+
+
+def diamond():
+    """The tape of chapter 4's experiment, as experiments/04_order.cpp prints it, and the counters that the engine's rules give it."""
+    numbers, edges = {}, []
+    for line in output_of("04_backwards.md", "build/bin/book/04_order"):
+        name, number, others = re.fullmatch(r"(\w+), number (\d+|∞)(?:, to (.*))?", line).groups()
+        numbers[name] = float(number.replace("∞", "inf"))
+        edges += [(name, other) for other in (others or "").split(" and ") if other]
+    counters = {name: sum(other == name for _, other in edges) for name in numbers}
+    initial, steps, ready = dict(counters), [], [next(iter(numbers))]
+    rows = [(None, dict(counters), list(ready))]
+    while ready:
+        name = max(ready, key=numbers.get)
+        ready.remove(name)
+        steps.append(name)
+        counters[name] = None  # has run
+        for other in (other for a, other in edges if a == name):
+            counters[other] -= 1
+            if counters[other] == 0:
+                ready.append(other)
+        rows.append((name, dict(counters), list(ready)))
+    if steps != list(numbers):
+        sys.exit(f"draw.py: by the engine's rules the order is {steps}, but 04_backwards.md shows {list(numbers)}")
+
+    f = Figure(720, 390, "A tape with a diamond, and the engine's counters after each step")
+    row, x, chains = layout(numbers, edges, 165, 126)
+    y = {place: 20 + 75 * row[place] for place in row}
+    for chain in chains:
+        for a, b in zip(chain, chain[1:]):
+            f.line(x[a], y[a] + (36 if a in numbers else 0), x[b], y[b] - (3 if b in numbers else 0), arrow=b in numbers)
+    for name, number in numbers.items():
+        is_leaf = number == float("inf")
+        f.rect(x[name] - 52, y[name], 104, 36, PALE[is_leaf], COLOURS[is_leaf])
+        f.text(x[name], y[name] + 16, "accumulate_grad" if is_leaf else name, size=12 - is_leaf, bold=not is_leaf)
+        f.text(x[name], y[name] + 30, f"leaf {name}, number ∞" if is_leaf else f"number {number:g}", size=10, colour=GREY)
+        if initial[name]:
+            f.circle(x[name] + 52, y[name], 10, "#ffffff", COLOURS[is_leaf])
+            f.text(x[name] + 52, y[name] + 4, str(initial[name]), size=12, bold=True)
+
+    left, width, top, height = 330, 50, 58, 36
+    order = steps[1:]
+    f.text(left, 24, "counters after each step of backward", "start", bold=True)
+    f.text(left, top - 8, "runs", "start", GREY, 12)
+    for i, name in enumerate(order):
+        f.text(left + 80 + width * i + width / 2, top - 8, name, colour=GREY, size=12)
+    for r, (name, values, ready) in enumerate(rows):
+        at = top + height * r
+        text = "(start)" if name is None else f"leaf {name}" if numbers[name] == float("inf") else name
+        f.text(left, at + 23, text, "start", INK if name else GREY)
+        for i, column in enumerate(order):
+            cell, value = left + 80 + width * i, values[column]
+            fill, stroke = (PALE[2], COLOURS[2]) if column in ready else ("#f3f4f5", "none")
+            f.rect(cell + 2, at + 2, width - 4, height - 4, fill, stroke)
+            f.text(cell + width / 2, at + 23, "ran" if value is None else str(value), colour=GREY if value is None else INK,
+                   size=11 if value is None else 14)
+    f.rect(left, 360, 14, 14, PALE[2], COLOURS[2])
+    f.text(left + 20, 372, "ready: all gradients have arrived. The highest number runs next.", "start", GREY, 11)
+    return f
+
+
+def tape():
+    """The graph of chapter 4's last tape, as experiments/04_graph.cpp prints it."""
+    text = "\n".join(output_of("04_backwards.md", "build/bin/book/04_graph"))
+    labels = dict(re.findall(r'^  (\w+) \[.*label="(.*)"\];$', text, re.M))
+    edges = re.findall(r"^  (\w+) -> (\w+)", text, re.M)
+    row, x, chains = layout(labels, edges, 255, 126)
     y = {place: 20 + 62 * row[place] for place in row}
 
     f = Figure(510, 62 * max(row.values()) + 72, "The tape of the circle's loss, with a block that is used twice")
@@ -162,9 +163,9 @@ def tape():
         f.rect(x[node] - 56, y[node], 112, 32, PALE[is_leaf], COLOURS[is_leaf], 12 if is_leaf else 3)
         for i, line in enumerate(label.split("\\n")):
             f.text(x[node], y[node] + (14 + 13 * i if is_leaf else 20), line, size=11 if is_leaf else 12, bold=not is_leaf)
-        if node in above:
-            f.circle(x[node] + 56, y[node], 10, "#ffffff", COLOURS[is_leaf])
-            f.text(x[node] + 56, y[node] + 4, str(sum(b == node for _, b in edges)), size=12, bold=True)
+        if arrive := sum(b == node for _, b in edges):  # at the side: arrows pass the corners
+            f.circle(x[node] + 56, y[node] + 16, 10, "#ffffff", COLOURS[is_leaf])
+            f.text(x[node] + 56, y[node] + 20, str(arrive), size=12, bold=True)
     return f
 
 
@@ -207,39 +208,35 @@ def ring():
 
 
 def overlap():
-    """One step of DDP on rank 0, in three ways: the traces that experiments/11_overlap.cpp wrote."""
-    panels = [("11_overlap", "with overlap"), ("11_no_overlap", "without overlap"),
-              ("11_swapped", "with overlap, fc2 and fc3 swapped in forward")]
-    left, width, lane, top = 112, 590, 28, 46
-    f = Figure(720, 432, "One training step with and without overlap")
-    for panel, (name, title) in enumerate(panels):
-        events = json.loads((book / "figures" / f"{name}.json").read_text())["traceEvents"]
-        events = [e for e in events if e["ph"] == "X" and e["pid"] == 0]
-        start = min(e["ts"] for e in events if e["name"] == "forward")
-        y, scale = top + 128 * panel, width / 320e3
+    """A step of ResNet-20 on rank 0 of two, with and without overlap: the timelines that ddp_step wrote."""
+    left, width, lane, top, longest = 112, 560, 28, 46, 200
+    f = Figure(720, 296, "One training step with and without overlap")
+    for panel, (name, title) in enumerate((("11_overlap", "with overlap"), ("11_no_overlap", "without overlap"))):
+        events = [e for e in data_of(name)["traceEvents"] if e["ph"] == "X" and e["pid"] == 0]
+        forward, backward, waits = (next(e for e in events if e["name"] == n) for n in ("forward", "backward", "wait for gradients"))
+        y, x = top + 128 * panel, lambda ts: left + (ts - forward["ts"]) / 1000 * width / longest
         f.text(left, y - 12, title, "start", bold=True)
         f.text(left - 8, y + 19, "main thread", "end", GREY, 12)
         f.text(left - 8, y + lane + 23, "collectives", "end", GREY, 12)
-        for e in sorted(events, key=lambda e: (e["tid"], e["ts"])):
-            x, w = left + (e["ts"] - start) * scale, max(e["dur"] * scale, 1)
-            if e["name"] == "backward":
-                waits = next(e for e in events if e["name"] == "wait for gradients")
-                w = (waits["ts"] - e["ts"]) * scale
-                f.rect(x, y, w, lane, PALE[0], COLOURS[0])
-                f.text(x + w / 2, y + 18, "backward computes", size=12)
-            elif e["name"] == "wait for gradients":
-                f.rect(x, y, w, lane, PALE[1], COLOURS[1])
-                f.text(x + w / 2, y + 18, "waits", size=12)
-                f.line(x + w, y - 4, x + w, y + 2 * lane + 8, INK)
-                f.text(x + w + 5, y + 2 * lane + 6, f"{(e['ts'] + e['dur'] - start) / 1000:.0f} ms", "start", size=12, bold=True)
-            elif e["name"].startswith("all_reduce of bucket"):
-                f.rect(x, y + lane + 4, w, lane, PALE[2], COLOURS[2])
-                f.text(x + w / 2, y + lane + 22, e["name"].split()[3], size=12)
+        end = waits["ts"] + waits["dur"]
+        for colour, text, begin, until in ((3, "forward", forward["ts"], backward["ts"]), (0, "backward computes", backward["ts"], waits["ts"]),
+                                           (1, "waits", waits["ts"], end)):
+            f.rect(x(begin), y, x(until) - x(begin), lane, PALE[colour], COLOURS[colour])
+            f.text((x(begin) + x(until)) / 2, y + 18, text, size=12 if x(until) - x(begin) > 40 else 10)
+        for e in events:
+            if e["name"].startswith("all_reduce of bucket"):
+                begin, until = x(e["ts"]), x(e["ts"] + e["dur"])
+                f.rect(begin, y + lane + 4, max(until - begin, 1), lane, PALE[2], COLOURS[2])
+                place = ((begin + until) / 2, "middle") if until - begin > 12 else (begin - 4, "end")
+                f.text(place[0], y + lane + 22, e["name"].split()[3], place[1], size=12)
+        f.line(x(end), y - 4, x(end), y + 2 * lane + 8, INK)
+        f.text(x(end) + 5, y + 2 * lane + 3, f"{(end - forward['ts']) / 1000:.0f} ms", "start", size=12, bold=True)
         f.line(left, y + 2 * lane + 8, left + width, y + 2 * lane + 8, LINE)
-        for ms in range(0, 301, 50):
-            f.line(left + ms * 1e3 * scale, y + 2 * lane + 8, left + ms * 1e3 * scale, y + 2 * lane + 12, LINE)
-            f.text(left + ms * 1e3 * scale, y + 2 * lane + 24, f"{ms}", colour=GREY, size=10)
-    f.text(left, 424, "milliseconds since the start of forward; the numbers in the green boxes are those of the buckets", "start", GREY, 11)
+        for ms in range(0, longest + 1, 50):
+            at = left + ms * width / longest
+            f.line(at, y + 2 * lane + 8, at, y + 2 * lane + 12, LINE)
+            f.text(at, y + 2 * lane + 24, f"{ms}", colour=GREY, size=10)
+    f.text(left, 286, "milliseconds since the start of forward; the numbers in the green boxes are those of the buckets", "start", GREY, 11)
     return f
 
 
@@ -252,12 +249,14 @@ def milliseconds_in(path, pattern):
 
 
 def death():
-    """Who did what when, after rank 2 of four had been killed: what experiments/12_kill.py wrote about a run. It must agree with the
-    constants in the sources."""
+    """Who did what when, after rank 2 of four had been killed: the times of the files, and lines of the flight records, that the last
+    command of the experiment shows. They must agree with the constants in the sources."""
     run = "dist/launch/run.cpp"
     heard = milliseconds_in("dist/failure/watch.h", r"launcher_time\{\s*(\d+)\}")
     abort = heard + milliseconds_in(run, r"head_start = std::chrono::milliseconds\((\d+)\)")
-    data = {row["rank"]: row for row in data_of("12_death")}
+    found = re.findall(r"^runs/(?:record/)?(\w+)(?:\.txt)? ([\d.]+)(?:\n(rank .*)\n(.*))?$", (book / "figures/12_death.txt").read_text(), re.M)
+    data = {name: ((float(time) - float(found[0][1])) * 1000, sentence, last) for name, time, sentence, last in found}
+    ended = data["end"][0]
     left, scale, lane, top = 100, 0.97, 44, 62
     f = Figure(720, 300, "Who knows what when, after rank 2 has been killed")
     x = lambda ms: left + ms * scale
@@ -267,23 +266,24 @@ def death():
         f.text(x(ms), 41, text, "start", GREY, 11)
         f.line(x(ms), 48, x(ms), top + 4 * lane + 8, INK)
     for place, rank in enumerate((2, 0, 1, 3)):
-        y, row = top + lane * place, data[rank]
+        y = top + lane * place
         f.text(x(0) - 42, y + 22, f"rank {rank}", "end", COLOURS[rank], bold=True)
         if rank == 2:
             f.rect(x(0) - 34, y, 34, lane - 10, PALE[rank], COLOURS[rank])
             f.text(x(0) + 8, y + 22, "dead", "start", GREY, 11)
             continue
-        begun, over = (row["record"] - 1000 * float(re.search(rf"{word} ([0-9.]+) s ago", row["last_collective"])[1])
-                       for word in ("begun", "over"))
-        if not (begun < heard < over <= row["record"] <= row["said"] < abort < row["ended"] and "rank 2 " in row["sentence"]):
-            sys.exit(f"draw.py: rank {rank} in 12_death.json did not do what the sources say: {row}")
+        wrote, sentence, last = data[f"rank{rank}"]
+        begun, over = (wrote - 1000 * float(re.search(rf"{word} ([0-9.]+) s ago", last)[1]) for word in ("begun", "over"))
+        if not (begun < heard < over <= wrote < abort < ended and "rank 2 " in sentence):
+            sys.exit(f"draw.py: rank {rank} in 12_death.txt did not do what the sources say: {data}")
         f.rect(x(0) - 34, y, 34 + begun * scale, lane - 10, PALE[rank], COLOURS[rank])
         f.rect(x(begun), y, (over - begun) * scale, lane - 10, "#f3f4f5", COLOURS[rank])
-        f.text(x((begun + over) / 2), y + 22, "waits in " + re.match(r"\S+ \d+", row["last_collective"])[0], size=11)
-        f.rect(x(over), y, (row["ended"] - over) * scale, lane - 10, PALE[rank], COLOURS[rank])
-        f.text(x((over + row["ended"]) / 2), y + 15, f"at {row['said']} ms writes its record, and says", size=11)
-        f.text(x((over + row["ended"]) / 2), y + 28, row["sentence"].split("failed: ")[1], size=11)
-        f.text(x(row["ended"]) + 8, y + 22, f"{row['ended']} ms", "start", GREY, 11)
+        f.text(x((begun + over) / 2), y + 22, "waits in " + re.match(r"\S+ \d+", last)[0], size=11)
+        f.rect(x(over), y, (ended - over) * scale, lane - 10, PALE[rank], COLOURS[rank])
+        f.text(x((over + ended) / 2), y + 15, f"at {wrote:.0f} ms writes its record, and says", size=11)
+        f.text(x((over + ended) / 2), y + 28, sentence.split("failed: ")[1], size=11)
+    f.line(x(ended), top - 4, x(ended), top + 4 * lane + 8, INK)
+    f.text(x(ended) + 5, top + 22, f"{ended:.0f} ms: end", "start", GREY, 11)
     y = top + 4 * lane + 8
     f.line(x(0) - 34, y, x(600), y, LINE)
     for ms in range(0, 601, 100):
@@ -468,8 +468,8 @@ def crossings():
 
 
 def roofline():
-    """The kernels of a step of ResNet-20, and the limits of the machine: what build/bin/roofline --each --json wrote."""
-    data, ladder = data_of("06_roofline"), data_of("06_ladder")
+    """The kernels of a step of ResNet-20, and the limits of the machine: what build/bin/roofline --json wrote, once with --each."""
+    data = data_of("06_roofline")
     f = Figure(720, 508, "Where the time of a ResNet-20 step goes, and how near each kernel is to the limits")
     kinds = {"conv2d": "forward", "conv2d_backward_input": "gradient of x", "conv2d_backward_weight": "gradient of w"}
     kind_of = lambda row: row["kernel"].split()[0]
@@ -516,17 +516,18 @@ def roofline():
         f.circle(x + 6, 400, 5, COLOURS[colour])
         f.text(x + 16, 404, text, "start", GREY, 11)
         x += 28 + 6.1 * len(text)
-    f.text(left, 432, "time in convolutions, by RONDO_CONV", "start", bold=True)
-    for k, rung in enumerate(ladder):
+    f.text(left, 432, "time in convolutions, by RONDO_CONV (the shortest of six runs)", "start", bold=True)
+    for k, (name, text) in enumerate((("implicit_gemm", "implicit_gemm,onednn"), ("onednn", "onednn"), ("default", "the default"))):
+        ms = data_of(f"06_{name}")["ms_convolutions"]
         y = 442 + 20 * k
-        f.text(left + 128, y + 12, rung["RONDO_CONV"], "end", size=11)
-        f.rect(left + 136, y, rung["ms_convolutions"] * 2.2, 15, PALE[0], COLOURS[0], 1)
-        f.text(left + 142, y + 12, f"{rung['ms_convolutions']:.0f} ms", "start", size=11)
+        f.text(left + 128, y + 12, text, "end", size=11)
+        f.rect(left + 136, y, ms * 2.2, 15, PALE[0], COLOURS[0], 1)
+        f.text(left + 142, y + 12, f"{ms:.0f} ms", "start", size=11)
     return f
 
 
 def workers():
-    """A loop over a loader with two workers: the trace that experiments/08_loader.cpp wrote."""
+    """A loop over a loader with two workers: the trace that experiments/08_workers.cpp wrote."""
     events = [e for e in data_of("08_loader")["traceEvents"] if e["ph"] == "X" and e["name"] != "profile"]
     start, end = min(e["ts"] for e in events), max(e["ts"] + e["dur"] for e in events)
     left, width, lane, top = 96, 606, 36, 50
@@ -567,34 +568,43 @@ def workers():
     f.text(left, y + 44, "milliseconds. Dark: all four slots are in use, so a worker that is done must wait.", "start", GREY, 11)
     return f
 
+
 def memory():
-    """The memory in use over one step, in three ways: what experiments/07_memory.cpp wrote."""
-    curves = data_of("07_memory")
-    left, top, width, height, most = 66, 52, 520, 250, 70
-    count = len(curves["f32"])
-    x = lambda i: left + i / (count - 1) * width
+    """The memory in use over one step of ResNet-20, in three ways: the profiles that cifar_resnet wrote. The events of a block are evenly
+    spaced, so the time of a kernel does not matter."""
+    blocks = ["bn1", *(f"layer{stage}.{block}" for stage in (1, 2, 3) for block in range(3))]
+    left, top, width, height, most = 66, 52, 560, 250, 45
+    x = lambda part: left + part / 22 * width
     y = lambda mib: top + height - mib / most * height
-    f = Figure(720, 372, "Memory in use over one training step")
-    f.text(left, 24, "MiB in use during one step of 16 blocks", "start", bold=True)
-    for mib in range(0, most, 16):
+    f = Figure(720, 372, "Memory in use over one training step of ResNet-20")
+    f.text(left, 24, "MiB in use during one step of ResNet-20, 32 images", "start", bold=True)
+    for mib in range(0, most, 10):
         f.line(left, y(mib), left + width, y(mib), "#e4e6e8", width=1)
         f.text(left - 8, y(mib) + 4, str(mib), "end", GREY, 11)
     f.line(left, y(0), left + width, y(0), LINE)
-    f.line(x(16.5), top - 6, x(16.5), y(0) + 4, LINE)
-    for i, name in enumerate(curves):
-        points = list(enumerate(curves[name]))
-        for (a, b), (c, d) in zip(points, points[1:]):
-            f.line(x(a), y(b), x(c), y(d), COLOURS[i], width=2.5)
-        at = 3 if name == "checkpoints" else max(curves[name]) + 1  # below its curve, where no other one crosses the text
-        f.text(x(17.5), y(at), f"{name}: {max(curves[name]):.0f} MiB", "start", COLOURS[i], 12, bold=True)
-    for block in (1, 4, 8, 12, 16):
-        f.text(x(block), y(0) + 17, str(block), colour=GREY, size=10)
-        f.text(x(33 - block), y(0) + 17, str(block), colour=GREY, size=10)
-    f.text(x(8), y(0) + 36, "after block: forward", colour=GREY, size=11)
-    f.text(x(25), y(0) + 36, "before block: backward", colour=GREY, size=11)
-    shown = [line for line in output_of("07_memory.md", "build/bin/book/07_memory") if line.startswith("checkpoints")][0]
-    f.text(left, 362, f"While backward computes a block again, the checkpoints' curve rises by a few MiB, to at most {shown.split()[-1]}.",
-           "start", GREY, 11)
+    f.line(x(11), top - 6, x(11), y(0) + 4, LINE)
+    labels = {"f32": (11.3, 41.8), "bf16": (11.3, 22.6), "checkpoints": (11.3, 4.5)}  # where no curve crosses the text
+    for colour, (name, place) in enumerate(labels.items()):
+        events = [e for e in data_of(f"07_{name}")["traceEvents"] if e["tid"] == 0 and "live bytes" in e.get("args", {})]
+        events.sort(key=lambda e: e["ts"] + e["dur"])
+        mib = [(e["args"]["live bytes"] - events[0]["args"]["live bytes"]) / 2**20 for e in events]
+        first = lambda fits: next(i for i, e in enumerate(events) if fits(e))
+        last = lambda fits: max(i for i, e in enumerate(events) if fits(e))
+        ends = [0, *(first(lambda e: e["cat"] == "module" and e["name"] == block) for block in blocks), first(lambda e: e["name"] == "cross_entropy")]
+        for part in ["avgpool", *reversed(blocks)]:
+            ends.append(last(lambda e: e["cat"] == "backward" and (e["args"].get("module", "") + ".").startswith(part + ".")))
+        points = [(part + (i - a) / (b - a), mib[i]) for part, (a, b) in enumerate(zip(ends, ends[1:])) for i in range(a + (part > 0), b + 1)]
+        f.parts.append(f'<polyline points="{" ".join(f"{x(part):.1f},{y(now):.1f}" for part, now in points)}" fill="none" '
+                       f'stroke="{COLOURS[colour]}" stroke-width="2"/>')
+        f.text(x(place[0]), y(place[1]), f"{name}: at most {max(mib):.0f} MiB", "start", COLOURS[colour], 12, bold=True)
+    for part, text in enumerate(("layer1", "layer2", "layer3")):
+        for at in (1 + 3 * part, 18 - 3 * part):
+            f.line(x(at), y(0), x(at), y(0) + 5, LINE)
+            f.line(x(at + 3), y(0), x(at + 3), y(0) + 5, LINE)
+            f.text(x(at + 1.5), y(0) + 17, text, colour=GREY, size=11)
+    f.text(x(5.5), y(0) + 36, "forward", colour=GREY, size=12)
+    f.text(x(16.5), y(0) + 36, "backward", colour=GREY, size=12)
+    f.text(left, 362, "Above what was in use before the step. Each layer has three blocks.", "start", GREY, 11)
     return f
 
 

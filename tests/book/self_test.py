@@ -58,8 +58,8 @@ with tempfile.TemporaryDirectory() as scratch:
     excerpt("gone.cpp does not exist", *block("int a = 1;"), path="gone.cpp")
     code = (root / "code.cpp").read_text().split("\n")
     place = check.place_of(["int a = 1;", "// …", "int c = 3;"], code)
-    if place != 2:
-        wrong.append(f"the excerpt begins in line 2, not {place}")
+    if place != (2, [(2, 2), (5, 5)]):
+        wrong.append(f"the excerpt is lines 2 and 5, indented by 2, not {place}")
 
     script("build/bin/program", 'echo "one $1"', "echo two", "echo three")
     experiment("", "build/bin/program 1", "one 1", "two", "three")

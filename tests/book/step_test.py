@@ -2,8 +2,9 @@
 """Tests docs/book/step.py, which writes the page that steps through one training step.
 
     step_test.py STEP errors            a bad trace is one sentence and exit status 1
-    step_test.py STEP browser PROGRAM   Chromium runs the page of the committed trace, and of one that PROGRAM (11_overlap)
-                                        writes now; exit status 77 if there is no Chromium
+    step_test.py STEP browser           Chromium runs the page of the committed traces
+    step_test.py STEP browser COMMAND…  the same with the traces that COMMAND writes now to the files after --profile and --trace;
+                                        exit status 77 if there is no Chromium
 """
 import html
 import importlib.util
@@ -96,6 +97,7 @@ def in_browser(scratch, chromium, traces, event):
         wrong.append("the page asks for something that is not in it")
     page.write_text(page.read_text().replace("</html>", DRIVER + "</html>"))
     command = [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={scratch}/browser", "--enable-logging=stderr",
+               "--disable-ipc-flooding-protection",  # it would leave out addresses, since no reader presses keys as fast
                "--virtual-time-budget=10000", "--dump-dom", f"file://{page}#{event}"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
     wrong.extend(line for line in ended.stderr.split("\n") if "CONSOLE" in line)
@@ -115,62 +117,61 @@ def in_browser(scratch, chromium, traces, event):
 
 
 def check_any(seen):
-    """What holds for a step of 11_overlap, whatever its times are: five ops, eight parameters, four buckets of two."""
+    """What holds for a step of ResNet-20 in five buckets, whatever its times are of its 59 gradients."""
     at = lambda text: next((i for i, s in enumerate(seen) if s["now"].startswith(text)), None)
-    steps = {text: at(text) for text in ("zero_grad", "mean", "backward begins", "the gradient of fc4.weight", "the gradient of fc4.bias",
-                                         "all_reduce of bucket 1 of 4 (fc4.bias … fc4.weight) is launched", "wait for gradients", "SGD step")}
+    bucket = "all_reduce of bucket 1 of 5 (fc.bias … layer3.2.bn2.weight) is "
+    steps = {text: at(text) for text in ("module model", "cross_entropy", "backward begins", "the gradient of fc.weight",
+                                         "the gradient of layer3.2.bn2.bias", bucket + "launched", "wait for gradients", "SGD step")}
     expect("the order of the events", list(steps.values()), sorted(steps.values(), key=lambda i: -1 if i is None else i))
     if None in steps.values():
         return
     counts = lambda text: seen[at(text)]["tape_count"].split(". ")[0]
-    expect("the tape at first", counts("zero_grad"), "0 nodes wait on the tape, 0 have run")
-    expect("the tape after forward", counts("backward begins"), "13 nodes wait on the tape, 0 have run")
-    expect("the tape in backward", counts("the gradient of fc4.weight"), "10 nodes wait on the tape, 3 have run")
-    expect("the tape at last", counts("SGD step"), "0 nodes wait on the tape, 13 have run")
-    expect("the buckets at first", re.findall(r"bucket (\d): ([a-z0-9 ]*)fc", seen[0]["buckets"]), [(str(b), "0 of 2") for b in (1, 2, 3, 4)])
-    expect("a bucket of one gradient", seen[at("the gradient of fc4.weight")]["buckets"].split("fc")[0], "bucket 1: 1 of 2")
-    expect("a full bucket", seen[at("the gradient of fc4.bias")]["buckets"].split("fc")[0], "bucket 1: full")
-    launched = seen[at("all_reduce of bucket 1 of 4 (fc4.bias … fc4.weight) is launched")]
+    own = lambda text: seen[at(text)]["buckets"].split("fc")[0]
+    expect("the tape at first", counts("module model"), "0 nodes wait on the tape, 0 have run")
+    expect("the tape after forward", counts("backward begins"), "107 nodes wait on the tape, 0 have run")
+    expect("the tape in backward", counts("the gradient of fc.weight"), "104 nodes wait on the tape, 3 have run")
+    expect("the tape at last", counts("SGD step"), "0 nodes wait on the tape, 107 have run")
+    expect("the buckets at first", re.findall(r"bucket (\d): 0 of (\d+?)(?=fc|layer)", seen[0]["buckets"]),
+           [("1", "4"), ("2", "6"), ("3", "6"), ("4", "12"), ("5", "31")])
+    expect("a bucket of one gradient", own("the gradient of fc.weight"), "bucket 1: 1 of 4")
+    expect("a full bucket", own("the gradient of layer3.2.bn2.bias"), "bucket 1: full")
+    launched = seen[at(bucket + "launched")]
     if not re.search("rank 0: bucket 1 (queued|in flight)", launched["flight"]):
         wrong.append(f"a launched bucket is not in flight: {launched['flight']}")
-    done = next((s for s in seen if s["now"].startswith("all_reduce of bucket 1 of 4 (fc4.bias … fc4.weight) is done")), seen[0])
-    expect("a bucket that is done", done["buckets"].split("fc")[0], "bucket 1: averaged")
-    expect("the buckets at last", re.findall(r"bucket (\d): averaged", seen[-1]["buckets"]), ["1", "2", "3", "4"])
+    expect("a bucket that is done", own(bucket + "done"), "bucket 1: averaged")
+    expect("the buckets at last", re.findall(r"bucket (\d): averaged", seen[-1]["buckets"]), ["1", "2", "3", "4", "5"])
     expect("the flights at last", re.findall(r"rank 0", seen[-1]["flight"]), [])
     if not re.fullmatch(r"[\d.]+ [MK]iB", seen[-1]["memory"]):
         wrong.append(f"the memory at last is {seen[-1]['memory']}")
 
 
-def browser(scratch, overlap):
+def browser(scratch, command):
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if not chromium:
         print("chromium is not installed (scripts/setup.sh extra): the page was not opened")
         sys.exit(77)
+    if command:
+        traces = [str(scratch / "profile.json"), str(scratch / "trace.json")]
+        subprocess.run([*command, "--profile", traces[0], "--trace", traces[1]], check=True, stdout=subprocess.DEVNULL)
+        return check_any(in_browser(scratch, chromium, traces, 1))
     seen = in_browser(scratch, chromium, committed, 17)
     check_any(seen)
-    if len(seen) == 41:
-        expect("the tape at event 16", seen[15]["tape"], "node live: linear of fc1, node leaf live: fc1.weight, node leaf live: fc1.bias, "
-               "node live: linear of fc2, node leaf live: fc2.weight, node leaf live: fc2.bias, node live: linear of fc3, "
-               "node leaf live: fc3.weight, node leaf live: fc3.bias, node ran: linear of fc4, node leaf ran this: fc4.weight, "
-               "node leaf live: fc4.bias, node ran: mean")
+    if len(seen) == 245:
+        expect("the tape at event 3", seen[2]["tape"].split(", node:")[0], "node live this: conv2d of conv1, node leaf live this: conv1.weight")
         expect("the memory before the first op", seen[0]["memory"], "not recorded")
-        expect("the memory after forward", seen[10]["memory"], "2.25 MiB")
-        expect("the memory at last", seen[40]["memory"], "1.38 MiB")
-        expect("the flights at event 18", seen[17]["flight"], "rank 0: bucket 1 queued")
+        expect("the memory after the first op", seen[2]["memory"], "8.17 MiB")
+        expect("the memory at last", seen[-1]["memory"], "4.18 MiB")
     else:
         wrong.append(f"the committed trace has {len(seen)} events")
 
-    subprocess.run([overlap, str(scratch)], check=True, stdout=subprocess.DEVNULL)
-    check_any(in_browser(scratch, chromium, [str(scratch / "11_profile.json"), str(scratch / "11_overlap.json")], 1))
-
     for path in committed:  # names in a trace are text, not HTML
-        text = pathlib.Path(path).read_text().replace("fc1", "</script><!--<script><img src=x>")
+        text = pathlib.Path(path).read_text().replace("layer1.0.conv1", "</script><!--<script><img src=x>")
         (scratch / pathlib.Path(path).name).write_text(text)
     hostile = in_browser(scratch, chromium, [str(scratch / "11_profile.json"), str(scratch / "11_overlap.json")], 3)
-    expect("a name with HTML", hostile[2]["now"].split("The forward")[0] if hostile else "", "module </script><!--<script><img src=x>")
+    expect("a name with HTML", hostile[8]["now"].split("The forward")[0] if hostile else "", "module </script><!--<script><img src=x>")
 
 
 with tempfile.TemporaryDirectory() as folder:
-    errors(pathlib.Path(folder)) if sys.argv[2] == "errors" else browser(pathlib.Path(folder), sys.argv[3])
+    errors(pathlib.Path(folder)) if sys.argv[2] == "errors" else browser(pathlib.Path(folder), sys.argv[3:])
 print("\n".join(wrong))
 sys.exit(bool(wrong))

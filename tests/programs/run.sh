@@ -753,6 +753,11 @@ END
   [ $((sent / 1000)) = 2678 ] || fail "ddp_step --amp bf16 sends $sent bytes of f32 gradients"
   [ "$half" -ge "$least" ] && [ "$half" -le $((least + 1000)) ] || fail "$half bytes were sent where $least are needed"
   fails_saying "--amp" "${mpirun[@]}" -np 2 "$bin/ddp_step" --amp i8
+  succeeds "${mpirun[@]}" -np 2 "$bin/ddp_step" --model resnet20 --batch 2 --threads 1 --seconds 0.01 --messages --trace step.json \
+    --profile profile.json
+  grep -q 'all_reduce of bucket 13 of 13' step.json || fail "ddp_step --trace: not the 13 buckets of one step"
+  grep -q 'DDP: fc.bias in bucket 1 of 13' profile.json && grep -q '"live bytes"' profile.json || fail "ddp_step --profile: no buckets or memory"
+  fails_saying "no/such/folder/step.json" "${mpirun[@]}" -np 2 "$bin/ddp_step" --trace no/such/folder/step.json
   succeeds "$bin/matmul" --batch 16 --width 32 --repeat 1 --json products.json
   [ "$(grep -c packed_gflop_per_s products.json)" = 3 ] || fail "matmul: not three products"
   fails_saying "20 is not a multiple of 16" "$bin/matmul" --width 20
@@ -774,7 +779,7 @@ END
     [ -n "$(field $name cost.json)" ] || fail "profiler_cost: no $name"
   done
   succeeds "${mpirun[@]}" -np 2 "$bin/all_reduce" --min-bytes 1024 --max-bytes 4096 --repeat 2 --json rows.json
-  for name in algorithm bytes seconds bus_gb_s; do
+  for name in algorithm bytes sent seconds bus_gb_s; do
     [ -n "$(field $name rows.json)" ] || fail "all_reduce: no $name"
   done
   fails_saying "--max-bytes 10 is below --min-bytes 100" "$bin/all_reduce" --min-bytes 100 --max-bytes 10

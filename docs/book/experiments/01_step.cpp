@@ -7,18 +7,14 @@
 #include <iostream>
 #include <map>
 
-#include "train/profiler.h"
-
 namespace rd = rondo;
 namespace nn = rondo::nn;
 using rondo::Tensor;
 
-/// Prints the nodes from y to the leaves, each below the node that sends it a gradient.
-void print_tape(const rd::Node* node, int depth = 0) {
-  std::cout << std::string(static_cast<std::size_t>(2 * depth), ' ') << node->name() << "\n";
-  for (const rd::Edge& edge : node->edges)
-    if (edge.node) print_tape(edge.node.get(), depth + 1);
-}
+namespace {
+void print_tape(const rd::Node* node, int depth = 0);
+void print_events(const rd::train::Profiler& profiler);
+}  // namespace
 
 int main(int argc, char** argv) {
   rd::manual_seed(1);
@@ -26,28 +22,38 @@ int main(int argc, char** argv) {
   Tensor y = lt(sum(square(x), {1}), 0.6).to(rd::i64);
   nn::Sequential net{nn::Linear(2, 32), nn::ReLU(), nn::Linear(32, 2)};
   rd::optim::Adam adam(net.parameters(), {.lr = 0.01});
+  std::cout << "the tape:\n";
+  print_tape(gradient_edge(cross_entropy(net(x), y)).node.get());
 
   rd::train::Profiler profiler({.record_shapes = true});
-  const auto step = [&] {
-    const rd::RecordFunction all("step");
+  for (int i = 0; i <= 10; ++i) {  // the first steps allocate memory; the last one is recorded
+    std::optional<rd::train::Profiler::Recording> recording;
+    if (i == 10) recording.emplace(profiler.start());
+    const rd::RecordFunction step("step");
     {
       const rd::RecordFunction part("zero_grad");
       adam.zero_grad();
     }
-    Tensor loss = cross_entropy(net(x), y);
-    loss.backward();
+    cross_entropy(net(x), y).backward();
     adam.step();
-  };
-  for (int i = 0; i < 10; ++i) step();  // the first steps allocate memory
-  {
-    const auto recording = profiler.start();
-    step();
   }
-  std::cout << "the tape:\n";
-  print_tape(gradient_edge(cross_entropy(net(x), y)).node.get());
-
-  const char* kinds[] = {"", "range", "module", "op", "tape", "backward", "optimizer", "data"};
   std::cout << "\nthe step:\n";
+  print_events(profiler);
+  if (argc > 1) profiler.write_chrome_trace(argv[1]);
+}
+
+namespace {
+
+/// Prints the nodes from y to the leaves, each below the node that sends it a gradient.
+void print_tape(const rd::Node* node, int depth) {
+  std::cout << std::string(static_cast<std::size_t>(2 * depth), ' ') << node->name() << "\n";
+  for (const rd::Edge& edge : node->edges)
+    if (edge.node) print_tape(edge.node.get(), depth + 1);
+}
+
+/// Prints the events of the main thread, each indented below the one in which it ran.
+void print_events(const rd::train::Profiler& profiler) {
+  const char* kinds[] = {"", "range", "module", "op", "tape", "backward", "optimizer", "data"};
   std::map<std::int32_t, int> depth = {{0, -1}};
   const auto& events = profiler.threads()[0].events;
   for (std::int32_t i = 1; i < std::ssize(events); ++i) {
@@ -58,5 +64,6 @@ int main(int argc, char** argv) {
               << rd::concat(indent, event.name.empty() ? "(the model)" : event.name) << event.shapes
               << "\n";
   }
-  if (argc > 1) profiler.write_chrome_trace(argv[1]);
 }
+
+}  // namespace

@@ -10,24 +10,12 @@ namespace nn = rondo::nn;
 using rondo::Tensor;
 
 namespace {
-
-void show(const char* what, const Tensor& y, const Tensor& x) {
-  std::cout << std::left << std::setw(28) << what << std::setw(12) << rd::concat(y.shape())
-            << std::setw(12) << rd::concat(y.strides());
-  if (y.storage() == x.storage())
-    std::cout << "view, byte "
-              << static_cast<const char*>(y.data_ptr()) - static_cast<const char*>(x.data_ptr())
-              << "\n";
-  else
-    std::cout << "copy\n";
-}
-
+void show(const char* what, const Tensor& y, const Tensor& x);
 }  // namespace
 
 int main() {
   rd::manual_seed(1);
   const Tensor x = rd::rand({1000, 2}) * 2.0 - 1.0;  // the points of README's twenty lines
-  nn::Sequential net{nn::Linear(2, 32), nn::ReLU(), nn::Linear(32, 2)};
   std::cout << "                            shape       strides\n";
   show("x", x, x);
   show("x.t()", x.t(), x);
@@ -40,8 +28,9 @@ int main() {
   show("x.t().contiguous()", x.t().contiguous(), x);
   show("x.flip(0)", x.flip(0), x);
 
+  const nn::Linear layer(2, 32);
+  const Tensor w = layer.weight, b = layer.bias;
   std::cout << "\n";
-  const Tensor w = net.parameters()[0], b = net.parameters()[1];
   show("w", w, w);
   show("w.t().unsqueeze(0)", w.t().unsqueeze(0), w);
   show("b", b, b);
@@ -54,3 +43,19 @@ int main() {
             << sum(abs(x.narrow(1, 1, 1))).item() << ";\nthe version of x went from " << before
             << " to " << x.version() << "\n";
 }
+
+namespace {
+
+/// Whether y shares the memory of x, and in which byte it then begins.
+void show(const char* what, const Tensor& y, const Tensor& x) {
+  std::cout << std::left << std::setw(28) << what << std::setw(12) << rd::concat(y.shape())
+            << std::setw(12) << rd::concat(y.strides());
+  if (y.storage() == x.storage())
+    std::cout << "view, byte "
+              << static_cast<const char*>(y.data_ptr()) - static_cast<const char*>(x.data_ptr())
+              << "\n";
+  else
+    std::cout << "copy\n";
+}
+
+}  // namespace

@@ -12,6 +12,30 @@ namespace nn = rondo::nn;
 using rondo::Tensor;
 
 namespace {
+void show(const char* name, const Tensor& x);
+}  // namespace
+
+int main() {
+  rd::manual_seed(1);
+  const Tensor x = rd::rand({1000, 2}) * 2.0 - 1.0;
+  const Tensor y = lt(sum(square(x), {1}), 0.6).to(rd::i64);
+  nn::Linear first(2, 32), last(32, 2);
+  const Tensor hidden = first(x), positive = relu(hidden);
+  const Tensor loss = cross_entropy(last(positive), y);
+  loss.backward();
+  std::cout << "instruction set " << rd::cpu::kernels().name << "\n";
+  show("the points x", x);
+  show("their answers y", y);
+  show("sum of the points", sum(x));
+  show("weights of layer 0", first.weight);
+  show("output of layer 0", hidden);
+  show("output of relu", positive);
+  show("loss", loss);
+  show("gradient of weights 0", first.weight.grad());
+  show("gradient of bias 2", last.bias.grad());
+}
+
+namespace {
 
 /// FNV-1a over the bytes of x.
 void show(const char* name, const Tensor& x) {
@@ -24,24 +48,3 @@ void show(const char* name, const Tensor& x) {
 }
 
 }  // namespace
-
-int main() {
-  rd::manual_seed(1);
-  const Tensor x = rd::rand({1000, 2}) * 2.0 - 1.0;
-  const Tensor y = lt(sum(square(x), {1}), 0.6).to(rd::i64);
-  nn::Linear first(2, 32), last(32, 2);
-  std::cout << "instruction set " << rd::cpu::kernels().name << "\n";
-  show("the points x", x);
-  show("their answers y", y);
-  show("sum of the points", sum(x));
-  show("weights of layer 0", first.weight);
-  const Tensor hidden = linear(x, first.weight, first.bias);
-  show("output of layer 0", hidden);
-  const Tensor positive = relu(hidden);
-  show("output of relu", positive);
-  const Tensor loss = cross_entropy(linear(positive, last.weight, last.bias), y);
-  show("loss", loss);
-  loss.backward();
-  show("gradient of weights 0", first.weight.grad());
-  show("gradient of bias 2", last.bias.grad());
-}

@@ -1,4 +1,5 @@
-// The order in which backward runs the nodes of a diamond with two leaves.
+// The order in which backward runs the nodes of a diamond with two leaves, and where each node
+// sends its gradients.
 #include <rondo/rondo.h>
 
 #include <iostream>
@@ -13,16 +14,21 @@ int main() {
   Tensor c = a * w;
   Tensor d = b + c;
   Tensor y = sum(d);
-  for (const Tensor& t : {a, b, c, d, y}) {
-    const rondo::Node* node = gradient_edge(t).node.get();
-    register_hook(t, [node, first](const Tensor&) {
-      std::cout << node->name() << ", node " << node->sequence - first << "\n";
+
+  const auto node_of = [](const Tensor& t) { return gradient_edge(t).node.get(); };
+  const auto name = [x = node_of(x), w = node_of(w)](const rondo::Node* node) {
+    return node == x ? "x" : node == w ? "w" : node->name();
+  };
+  for (const Tensor& t : {a, b, c, d, y})
+    register_hook(t, [&, node = node_of(t)](const Tensor&) {
+      std::cout << name(node) << ", number " << node->sequence - first;
+      for (std::size_t i = 0; i < node->edges.size(); ++i)
+        std::cout << (i == 0 ? ", to " : " and ") << name(node->edges[i].node.get());
+      std::cout << "\n";
       return Tensor();
     });
-  }
-  register_post_accumulate_grad_hook(x,
-                                     [](const Tensor&) { std::cout << "accumulate_grad of x\n"; });
-  register_post_accumulate_grad_hook(w,
-                                     [](const Tensor&) { std::cout << "accumulate_grad of w\n"; });
+  for (const Tensor& leaf : {x, w})
+    register_post_accumulate_grad_hook(
+        leaf, [&](const Tensor& t) { std::cout << name(node_of(t)) << ", number ∞\n"; });
   y.backward();
 }

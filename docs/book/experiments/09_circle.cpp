@@ -12,6 +12,29 @@ namespace dist = rondo::dist;
 using rondo::Tensor;
 
 namespace {
+constexpr std::size_t ranks = 4;
+Tensor gradient(std::int64_t first, std::int64_t count);
+void show(const std::vector<Tensor>& own, const std::vector<Tensor>& average,
+          const std::vector<std::int64_t>& sent);
+}  // namespace
+
+int main() {
+  std::vector<Tensor> own, average(ranks);
+  for (int r = 0; r < 4; ++r) own.push_back(gradient(250 * r, 250));
+  std::vector<std::int64_t> sent(ranks);
+  dist::run_on_threads(ranks, [&](const std::shared_ptr<dist::Transport>& transport) {
+    const auto r = static_cast<std::size_t>(transport->rank());
+    const Tensor data = average[r] = own[r].clone();
+    dist::ChunkBuffer scratch;
+    const auto ring = dist::ring_all_reduce(*transport, scratch, data.data_ptr<float>(),
+                                            data.numel(), rd::f32, dist::ReduceOp::avg);
+    while (ring->poll() != dist::Poll::done) std::this_thread::yield();
+    sent[r] = transport->bytes_sent();
+  });
+  show(own, average, sent);
+}
+
+namespace {
 
 /// All 162 numbers of the gradient of the loss over some of the points.
 Tensor gradient(std::int64_t first, std::int64_t count) {
@@ -25,22 +48,9 @@ Tensor gradient(std::int64_t first, std::int64_t count) {
   return rd::cat(parts, 0);
 }
 
-}  // namespace
-
-int main() {
-  constexpr int ranks = 4;
-  std::vector<Tensor> own, average(ranks);
-  for (int r = 0; r < ranks; ++r) own.push_back(gradient(250 * r, 250));
-  std::vector<std::int64_t> sent(ranks);
-  dist::run_on_threads(ranks, [&](const std::shared_ptr<dist::Transport>& transport) {
-    const auto r = static_cast<std::size_t>(transport->rank());
-    const Tensor data = average[r] = own[r].clone();
-    dist::ChunkBuffer scratch;
-    const auto ring = dist::ring_all_reduce(*transport, scratch, data.data_ptr<float>(),
-                                            data.numel(), rd::f32, dist::ReduceOp::avg);
-    while (ring->poll() != dist::Poll::done) std::this_thread::yield();
-    sent[r] = transport->bytes_sent();
-  });
+/// One of the numbers before and after the ring, and in a process that has all points.
+void show(const std::vector<Tensor>& own, const std::vector<Tensor>& average,
+          const std::vector<std::int64_t>& sent) {
   std::cout << "d loss / d b[0]  of 250 points   after the ring   bytes sent\n"
             << std::fixed << std::setprecision(3);
   for (std::size_t r = 0; r < ranks; ++r)
@@ -51,3 +61,5 @@ int main() {
             << "\nof 162 numbers the largest difference is "
             << (max(abs(all - average[0])).item() < 1e-6 ? "below" : "above") << " 1e-6\n";
 }
+
+}  // namespace
