@@ -11,11 +11,11 @@
 namespace rondo {
 namespace {
 
-enum class Operands : std::uint8_t { as_they_come, lower, f32, widest };
+enum class OperandCast : std::uint8_t { as_they_come, lower, f32, widest };
 
 struct Rule {
-  Operands cpu, cuda;
-  Operands on(Device device) const { return device.is_cpu() ? cpu : cuda; }
+  OperandCast cpu, cuda;
+  OperandCast on(Device device) const { return device.is_cpu() ? cpu : cuda; }
 };
 
 /// PyTorch's lists (aten/src/ATen/autocast_mode.h, and autocast_mode.cpp for the CPU). On the CPU,
@@ -23,7 +23,7 @@ struct Rule {
 /// f32 inside. Ops that PyTorch gives the widest type of their operands (cat, stack, atan2, …)
 /// promote in rondo outside of scopes, too, except scatter_add.
 Rule rule(AutocastOp op) {
-  using enum Operands;
+  using enum OperandCast;
   switch (op) {
     case AutocastOp::conv2d:
     case AutocastOp::conv_transpose2d:
@@ -124,11 +124,11 @@ bool Autocast::is_enabled() { return enabled; }
 
 void Casts::begin(AutocastOp op, const Tensor& x, const Tensor& y) {
   const std::optional<DType> lower = state().types[x.device()];
-  const Operands wanted = rule(op).on(x.device());
-  if (!lower || wanted == Operands::as_they_come) return;
-  dtype_ = wanted == Operands::lower    ? *lower
-           : wanted == Operands::widest ? promote(x.dtype(), y.dtype())
-                                        : f32;
+  const OperandCast wanted = rule(op).on(x.device());
+  if (!lower || wanted == OperandCast::as_they_come) return;
+  dtype_ = wanted == OperandCast::lower    ? *lower
+           : wanted == OperandCast::widest ? promote(x.dtype(), y.dtype())
+                                           : f32;
   device_ = x.device();
   before_ = exchange({});
 }

@@ -12,23 +12,23 @@ namespace rondo {
 namespace {
 
 /// The innermost checkpointed part that runs on this thread.
-struct Running {
+struct RunningPart {
   CheckpointedPart* part = nullptr;
   bool again = false;        // this is its second run
   bool recomputing = false;  // this part or one around it is in its second run
 };
-thread_local Running running;
+thread_local RunningPart running;
 
 /// Sets `running` for a scope.
 class RunScope {
  public:
-  explicit RunScope(Running now) : before_(std::exchange(running, now)) {}
+  explicit RunScope(RunningPart now) : before_(std::exchange(running, now)) {}
   ~RunScope() { running = before_; }
   RunScope(const RunScope&) = delete;
   RunScope& operator=(const RunScope&) = delete;
 
  private:
-  Running before_;
+  RunningPart before_;
 };
 
 }  // namespace

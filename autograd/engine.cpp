@@ -32,9 +32,9 @@ bool has_nan(const Tensor& x) {
 }
 
 /// One run of the tape.
-class Run {
+class TapeRun {
  public:
-  Run(BackwardOptions options) : options_(options) {}
+  TapeRun(BackwardOptions options) : options_(options) {}
 
   /// Requests the gradient that reaches this edge; the caller reads it from `captured(i)`.
   void capture(const Edge& edge) { captures_.push_back({edge, {}}); }
@@ -270,7 +270,7 @@ class Nesting {
   }
 };
 
-void run(Run& task, const Tensors& roots, const Tensors& gradients) {
+void run(TapeRun& task, const Tensors& roots, const Tensors& gradients) {
   const RecordFunction range("backward", EventKind::tape);
   Nesting nesting;
   Tensors initial = initial_gradients(roots, gradients);
@@ -284,7 +284,7 @@ void run(Run& task, const Tensors& roots, const Tensors& gradients) {
 
 void backward(const Tensors& roots, const Tensors& gradients, BackwardOptions options) {
   options.retain_graph = options.retain_graph || options.create_graph;
-  Run task(options);
+  TapeRun task(options);
   run(task, roots, gradients);
   if (depth == 0) ++backwards;
 }
@@ -292,8 +292,8 @@ void backward(const Tensors& roots, const Tensors& gradients, BackwardOptions op
 std::uint64_t backwards_run() { return backwards; }
 
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options) {
-  Run task({.retain_graph = options.retain_graph || options.create_graph,
-            .create_graph = options.create_graph});
+  TapeRun task({.retain_graph = options.retain_graph || options.create_graph,
+                .create_graph = options.create_graph});
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     require<AutogradError>(inputs[i].requires_grad(), "grad: input ", i,
                            " does not require a gradient");

@@ -31,10 +31,10 @@ struct Region {
 
 /// Memory for a gradient of the base, with the base's layout, so that a region of the base is the
 /// same region of this memory.
-struct Layout {
+struct BaseLayout {
   Dims sizes, strides;
 
-  explicit Layout(const Tensor& base) : sizes(base.shape()), strides(base.strides()) {}
+  explicit BaseLayout(const Tensor& base) : sizes(base.shape()), strides(base.strides()) {}
 
   Tensor empty(TensorOptions options) const {
     std::int64_t last = 0;  // index of the last element
@@ -49,7 +49,7 @@ struct Layout {
 /// added.
 struct RegionBackward final : Node {
   Region region;
-  Layout layout;
+  BaseLayout layout;
   RegionBackward(const Tensor& view, const Tensor& base) : region(view, base), layout(base) {}
   const char* name() const override { return "as_strided"; }
   Tensors backward(const Tensors& dy) override {
@@ -76,7 +76,7 @@ Tensor Region::of(const Tensor& base) const {
 struct WriteBackward final : Node {
   std::shared_ptr<Node> write;  // its input 0 is the view before the write
   Region region;
-  Layout layout;
+  BaseLayout layout;
   WriteBackward(std::shared_ptr<Node> write, const Tensor& view, const Tensor& base)
       : write(std::move(write)), region(view, base), layout(base) {}
   const char* name() const override { return "copy_slices"; }

@@ -27,9 +27,9 @@ struct TransferCloser {
 };
 
 /// NAME.part.
-class Part {
+class PartialFile {
  public:
-  explicit Part(const fs::path& path) : file_(path.string(), OwnFile::Mode::append) {}
+  explicit PartialFile(const fs::path& path) : file_(path.string(), OwnFile::Mode::append) {}
   fs::path path() const { return file_.path(); }
   std::int64_t size() const {
     struct stat file {};
@@ -52,7 +52,7 @@ class Part {
 struct Transfer {
   const RemoteFile& remote;
   const DownloadOptions& options;
-  Part& part;
+  PartialFile& part;
   std::int64_t before;  // bytes in `part` before this attempt
   std::int64_t received = 0;
   std::exception_ptr thrown;  // thrown by a callback; rethrown after curl's C functions return
@@ -119,7 +119,7 @@ void allow_protocols(CURL* curl) {
 }
 
 /// Appends the server's bytes after those already in `part`.
-Outcome attempt(const RemoteFile& remote, Part& part, const DownloadOptions& options) {
+Outcome attempt(const RemoteFile& remote, PartialFile& part, const DownloadOptions& options) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   Outcome outcome{CURLE_OK, "", 0, part.size(), 0};
@@ -167,7 +167,7 @@ bool wants_fresh_start(const Outcome& outcome) {
 }
 
 /// Downloads until the file is complete.
-void fetch(const RemoteFile& remote, Part& part, const DownloadOptions& options) {
+void fetch(const RemoteFile& remote, PartialFile& part, const DownloadOptions& options) {
   for (int tries = 1;; ++tries) {
     const Outcome outcome = attempt(remote, part, options);
     if (outcome.code == CURLE_OK) return;
@@ -204,7 +204,7 @@ void download(const RemoteFile& file, const std::string& path, const DownloadOpt
           "' is not a SHA-256 (64 hexadecimal digits in lower case)");
   std::error_code error;
   if (fs::exists(path, error) && fault_of(path, file).empty()) return;
-  Part part(path + ".part");
+  PartialFile part(path + ".part");
   if (part.size() > limit_of(file)) part.empty();
   const bool resumed = part.size() > 0;
   std::string fault = resumed ? fault_of(part.path(), file) : "not there";

@@ -67,12 +67,12 @@ std::array<uint8_t, 3> to_hsv(const uint8_t* rgb) {
 }
 
 /// The position of a hue byte on the colour wheel: its sixth, and how far into it.
-struct Place {
+struct HuePlace {
   int sixth;
   float rest;
 };
-std::array<Place, 256> make_wheel() {
-  std::array<Place, 256> wheel{};
+std::array<HuePlace, 256> make_wheel() {
+  std::array<HuePlace, 256> wheel{};
   for (int h = 0; h < 256; ++h) {
     const double hue = h * 6.0 / 255.0, sixth = std::floor(hue);
     wheel[static_cast<std::size_t>(h)] = {static_cast<int>(sixth) % 6,
@@ -81,7 +81,8 @@ std::array<Place, 256> make_wheel() {
   return wheel;
 }
 
-void to_rgb(const std::array<Place, 256>& wheel, const std::array<uint8_t, 3>& hsv, uint8_t* rgb) {
+void to_rgb(const std::array<HuePlace, 256>& wheel, const std::array<uint8_t, 3>& hsv,
+            uint8_t* rgb) {
   const auto [h, s, v] = hsv;
   const auto saturation = static_cast<float>(s / 255.0);
   const auto [sixth, rest] = wheel[h];
@@ -180,7 +181,7 @@ Tensor adjust_hue(const Tensor& image, double factor) {
   require(factor >= -0.5 && factor <= 0.5, "adjust_hue: a factor of ", factor,
           " is not in [-0.5, 0.5]");
   const int turn = static_cast<int>(factor * 255);  // wraps, as the byte does
-  static const std::array<Place, 256> wheel = make_wheel();
+  static const std::array<HuePlace, 256> wheel = make_wheel();
   return map_pixels(image, [turn](const uint8_t* from, uint8_t* to) {
     std::array<uint8_t, 3> hsv = to_hsv(from);
     hsv[0] = static_cast<uint8_t>(hsv[0] + turn);

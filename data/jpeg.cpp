@@ -28,14 +28,14 @@ namespace {
 constexpr int max_scans = 200;
 
 /// Receives libjpeg's errors.
-struct Report {
-  jpeg_error_mgr manager;  // must be first: libjpeg's pointer to it is cast to Report
+struct ErrorReport {
+  jpeg_error_mgr manager;  // must be first: libjpeg's pointer to it is cast to ErrorReport
   std::jmp_buf jump;
   std::array<char, JMSG_LENGTH_MAX> message;
 };
 
 [[noreturn]] void fail(j_common_ptr jpeg) {
-  auto* report = reinterpret_cast<Report*>(jpeg->err);
+  auto* report = reinterpret_cast<ErrorReport*>(jpeg->err);
   jpeg->err->format_message(jpeg, report->message.data());
   std::longjmp(report->jump, 1);
 }
@@ -60,7 +60,7 @@ void nothing(j_common_ptr) {}
 void check_scans(j_common_ptr jpeg) {
   const auto* decoder = reinterpret_cast<j_decompress_ptr>(jpeg);
   if (!jpeg->is_decompressor || decoder->input_scan_number <= max_scans) return;
-  auto* report = reinterpret_cast<Report*>(jpeg->err);
+  auto* report = reinterpret_cast<ErrorReport*>(jpeg->err);
   std::snprintf(report->message.data(), report->message.size(), "More than %d scans", max_scans);
   std::longjmp(report->jump, 1);
 }
@@ -121,7 +121,7 @@ class JpegDecoder {
   std::span<const std::byte> bytes_;
   jpeg_decompress_struct jpeg_{};
   jpeg_progress_mgr progress_{};
-  Report report_;
+  ErrorReport report_;
 };
 
 /// round(a b / 255).

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t most_gain = 1032;
 
 /// libpng's input position, and its error message.
-struct Source {
+struct PngInput {
   std::span<const std::byte> bytes;
   std::size_t at = 0;
   std::jmp_buf jump{};
@@ -29,7 +29,7 @@ struct Source {
 };
 
 [[noreturn]] void fail(png_structp png, png_const_charp text) {
-  auto* source = static_cast<Source*>(png_get_error_ptr(png));
+  auto* source = static_cast<PngInput*>(png_get_error_ptr(png));
   std::snprintf(source->message.data(), source->message.size(), "%s", text);
   std::longjmp(source->jump, 1);
 }
@@ -37,7 +37,7 @@ struct Source {
 void ignore(png_structp, png_const_charp) {}
 
 void feed(png_structp png, png_bytep to, std::size_t count) {
-  auto* source = static_cast<Source*>(png_get_io_ptr(png));
+  auto* source = static_cast<PngInput*>(png_get_io_ptr(png));
   if (count > source->bytes.size() - source->at) png_error(png, "it ends early");
   std::memcpy(to, source->bytes.data() + source->at, count);
   source->at += count;
@@ -110,7 +110,7 @@ class PngDecoder {
   const char* message() const { return source_.message.data(); }
 
  private:
-  Source source_;
+  PngInput source_;
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   int passes_ = 1;

@@ -1,5 +1,5 @@
-// The fused pass: for each output row, the run of source bytes inside it is mapped through the
-// table of its channel; padding and erased boxes are filled.
+// All steps in one pass. Each output row takes a run of bytes from a row of the source, and its
+// channel's table maps a byte to a value. Padding and erased boxes are filled.
 //
 // Random words of sample i in epoch e: Philox stream (seed, augmentation_streams + e), blocks 16 i
 // … 16 i + 15. Block 0: top, left, flip, whether to erase; block 1: centre of the cutout; block 2 +

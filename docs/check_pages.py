@@ -2,8 +2,9 @@
 """Checks the Markdown files, as scripts/docs.sh does, but without Sphinx.
 
     docs/check_pages.py    exit status 1 if a link leads nowhere, if a paragraph of the guide, the
-                           reference or the book has more than five lines, or if a source file that README.md
-                           says to read does not name the next one
+                           reference or the book has more than five lines, if the contents of
+                           docs/decisions.md lack a section, or if a source file that README.md says to read
+                           does not name the next one
 """
 
 import argparse
@@ -43,6 +44,12 @@ for page in PAGES:
             lines = paragraph.strip("\n").split("\n")
             if len(lines) > 5 and not lines[0].startswith(("|", "    ")):
                 faults.append(f"{name}: a paragraph of {len(lines)} lines: {lines[0]}")
+
+decisions = without_code((root / "docs/decisions.md").read_text())
+contents, _, sections = decisions.partition("\n## ")
+for heading in re.findall(r"^###? (.*)", "## " + sections, re.M):
+    if f"- [{heading}](#" not in contents:
+        faults.append(f"docs/decisions.md: the contents lack {heading}")
 
 row = re.search(r"\| read the sources \|(.*)\|", (root / "README.md").read_text()).group(1)
 files = re.findall(r"`([\w/]+\.h)`", row)

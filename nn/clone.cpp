@@ -49,8 +49,8 @@ struct OwnChildren final : Visitor {
 
 /// The modules and tensors that a module and all modules below it show. If `others` is given,
 /// throws if one of them is also in `others`.
-struct Places final : Visitor {
-  explicit Places(Module& module, const Places* others = nullptr) : others_(others) {
+struct ShownPlaces final : Visitor {
+  explicit ShownPlaces(Module& module, const ShownPlaces* others = nullptr) : others_(others) {
     module.visit(*this);
   }
   void parameter(std::string_view name, Tensor& tensor) override { add(name, &tensor, "tensor"); }
@@ -70,7 +70,7 @@ struct Places final : Visitor {
     return seen_.insert(place).second;
   }
 
-  const Places* others_;
+  const ShownPlaces* others_;
   std::unordered_set<const void*> seen_;
 };
 
@@ -83,8 +83,8 @@ void require_whole(const Module& module, const std::type_info& M) {
 
 void separate(const Module& original, Module& copy) {
   const OwnChildren separated(copy.self());
-  const Places originals(const_cast<Module&>(original).self());
-  const Places copies(copy.self(), &originals);
+  const ShownPlaces originals(const_cast<Module&>(original).self());
+  const ShownPlaces copies(copy.self(), &originals);
 }
 
 void unshare(const Module& original, Module& module) {

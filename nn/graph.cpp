@@ -57,9 +57,9 @@ class WithGradients {
 };
 
 /// Walks a tape from its ends to its beginning and describes its nodes.
-class Reader {
+class TapeReader {
  public:
-  Reader(Module& model, const std::vector<NamedTensor>& inputs) {
+  TapeReader(Module& model, const std::vector<NamedTensor>& inputs) {
     for (const auto& [name, x] : inputs) {
       inputs_.insert(&x.impl());
       leaves_.emplace(&x.impl(), name);
@@ -146,7 +146,7 @@ std::vector<GraphNode> graph_of(Module& model, const Tensor& input) {
   const GradModeGuard recording(true);
   const AnomalyMode scopes;  // nodes remember the module that created them
   const Tensor x = as_leaf(input);
-  return Reader(model, {{"input", x}}).read({gradient_edge(model(x))});
+  return TapeReader(model, {{"input", x}}).read({gradient_edge(model(x))});
 }
 
 Trace trace(const ModelCall& call, const Tensors& inputs) {
@@ -175,7 +175,7 @@ Trace trace(const ModelCall& call, const Tensors& inputs) {
     require_traced(y);
     ends.push_back(gradient_edge(y));
   }
-  Reader reader(model, named);
+  TapeReader reader(model, named);
   Trace found{.nodes = reader.read(ends), .outputs = {}};
   reader.complete(found.nodes);
   for (std::size_t i = 0; i < outputs.size(); ++i)

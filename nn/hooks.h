@@ -32,7 +32,7 @@ namespace detail {
 
 /// An empty result keeps the tensors; other results replace them.
 using PreHook = std::function<Tensors(Module&, const Tensors& inputs)>;
-/// Also of backward, with (grad_input, grad_output).
+/// A backward hook has this type, too; its arguments are grad_input and grad_output.
 using Hook = std::function<Tensors(Module&, const Tensors& inputs, const Tensors& outputs)>;
 
 /// Owns the hooks of a module; null until it has one. A copy has copies of them.
@@ -59,7 +59,7 @@ class OwnedHooks {
   std::shared_ptr<Lists> lists_;
 };
 
-/// `hook`, which returns nothing, a tensor or tensors, as a function that returns tensors.
+/// Makes a function that returns tensors of a hook that returns nothing, a tensor or tensors.
 template <class F, class... Args>
 std::function<Tensors(Module&, Args...)> as_hook(F hook) {
   using Result = std::invoke_result_t<F&, Module&, Args...>;

@@ -85,14 +85,14 @@ std::int64_t now() {
 }
 
 /// Locked before any log's mutex.
-struct Registry {
+struct LogRegistry {
   std::mutex mutex;
   std::uint64_t recording = 0, last = 0;  // the number of the current recording, or 0
   RecordingOptions options;
   std::vector<std::shared_ptr<ThreadLog>> logs;  // the logs of the current recording
 };
-Registry& registry() {
-  static auto* all = new Registry;  // threads may end after main returns
+LogRegistry& registry() {
+  static auto* all = new LogRegistry;  // threads may end after main returns
   return *all;
 }
 
@@ -105,7 +105,7 @@ const std::shared_ptr<ThreadLog>& own_log() {
 
 /// Adds a log to the current recording, if there is one.
 void join(const std::shared_ptr<ThreadLog>& log) {
-  Registry& all = registry();
+  LogRegistry& all = registry();
   const std::lock_guard lock(all.mutex);
   if (all.recording == 0) return;
   const std::lock_guard own(log->mutex);
@@ -136,7 +136,7 @@ std::pair<std::shared_ptr<ThreadLog>, std::unique_lock<std::mutex>> lock_own_log
 }  // namespace
 
 void start_recording(const RecordingOptions& options) {
-  Registry& all = registry();
+  LogRegistry& all = registry();
   {
     const std::lock_guard lock(all.mutex);
     require(all.recording == 0, "profiler: a recording is already running; stop it first");
@@ -155,7 +155,7 @@ std::vector<RecordedThread> stop_recording() {
   detail::recording.store(false, std::memory_order_relaxed);
   std::vector<std::shared_ptr<ThreadLog>> logs;
   {
-    Registry& all = registry();
+    LogRegistry& all = registry();
     const std::lock_guard lock(all.mutex);
     require(all.recording != 0, "profiler: nothing is being recorded; start it first");
     all.recording = 0;

@@ -40,10 +40,10 @@ io::Metadata config_of(const FitOptions& options, std::int64_t batch_size) {
   return config;
 }
 
-class Run {
+class FitRun {
  public:
-  Run(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule, FitData data,
-      std::shared_ptr<dist::Communicator> comm, const FitOptions& options)
+  FitRun(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule, FitData data,
+         std::shared_ptr<dist::Communicator> comm, const FitOptions& options)
       : model_(model),
         optimizer_(optimizer),
         schedule_(schedule),
@@ -413,7 +413,7 @@ FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule&
               FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options) {
   check_options(options, data, model, optimizer);
   agree_on_options(optimizer, schedule, data, *comm, options);
-  return Run(model, optimizer, schedule, std::move(data), std::move(comm), options)();
+  return FitRun(model, optimizer, schedule, std::move(data), std::move(comm), options)();
 }
 
 }  // namespace rondo::train

@@ -52,7 +52,8 @@ class GradientSync {
   /// Computes the gradients of the mean loss over all batches, and over the ranks if the strategy
   /// averages gradients. Calls zero_grad after the first forward, so that a forward that throws
   /// loses no gradients. Returns this rank's loss if it is known without waiting, else an undefined
-  /// tensor. Throws Error if a loss that has arrived is not finite.
+  /// tensor. Throws Error if a loss that has arrived is not finite, and for several batches if the
+  /// strategy cannot combine them.
   virtual Tensor backward(const Step& step) = 0;
   /// Between backward and the optimizer's step: scales the gradients so that their norm is at most
   /// `max_norm`, which may be infinite. Returns the norm before, one element.
@@ -63,10 +64,6 @@ class GradientSync {
   virtual std::vector<double> take_losses(bool wait) = 0;
   /// The mean over the ranks of a value that each rank computed from the losses that it took.
   virtual double mean_over_ranks(double value) { return value; }  // they are means already
-  /// Whether a step can take several batches or be captured in a graph.
-  virtual bool is_flexible() const { return true; }
-  /// Whether losses may be scaled (f16).
-  virtual bool scales_losses() const { return true; }
 
   // ---- A captured step (TrainStepOptions::graph) ----
 

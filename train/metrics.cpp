@@ -43,12 +43,12 @@ std::optional<double> epoch_of_row(const std::string& header, const std::string&
 
 /// The lines of a file and, for a table, its header before them. Leaves out an incomplete last line
 /// (from a crash of the machine), and characters that spreadsheets append.
-struct Lines {
+struct FileLines {
   static constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // of UTF-8: spreadsheets
   std::string header;
   std::vector<std::string> lines;
 
-  Lines(std::istream& file, bool is_table) {
+  FileLines(std::istream& file, bool is_table) {
     if (is_table && std::getline(file, header)) {
       trim(header);
       if (header.starts_with(byte_order_mark)) header.erase(0, byte_order_mark.size());
@@ -93,7 +93,7 @@ std::string MetricsFile::read(std::int64_t keep_epochs) {
                    ": is not a regular file");
   std::ifstream old(path_);
   if (!old) return "";
-  const Lines there(old, is_table());
+  const FileLines there(old, is_table());
   if (!there.header.empty()) {
     require<IoError>(
         there.header.starts_with("epoch,"), path_,
@@ -195,7 +195,7 @@ std::vector<Metrics> read_metrics(const std::string& path) {
   std::ifstream file(path);
   require<IoError>(file.good(), path, ": cannot be opened");
   const bool is_table = is_csv(path);
-  const Lines there(file, is_table);
+  const FileLines there(file, is_table);
   std::map<double, Metrics> by_epoch;
   for (const std::string& line : there.lines) {
     const auto epoch = is_table ? epoch_of_row(there.header, line) : epoch_of_json(path, line);

@@ -47,10 +47,9 @@ void TrainStep::operator()(std::span<const data::Batch> batches,
                            const std::function<std::string()>& where) {
   require(!batches.empty(), "TrainStep: the step has no batch");
   const data::Batch& batch = batches[0];
-  require(batches.size() == 1 || (sync_->is_flexible() && !options_.graph),
-          "TrainStep: gradients of several batches cannot be combined with reproducible training "
-          "or a graph");
-  if (options_.graph && sync_->is_flexible() && !graph_) {
+  require(batches.size() == 1 || !options_.graph,
+          "TrainStep: gradients of several batches cannot be combined with a graph");
+  if (options_.graph && !graph_) {
     if (batch.input.shape() != warm_shape_) steps_before_graph_ = 0;
     warm_shape_ = batch.input.shape();
     if (steps_before_graph_++ >= warm_up_steps()) capture(batch);
@@ -97,13 +96,12 @@ void TrainStep::update() {
   {
     const TimelineTrace::Span span(options_.trace, "optimizer");
     if (options_.max_grad_norm > 0) {
-      if (options_.scaler != nullptr && sync_->scales_losses())
-        options_.scaler->unscale_(options_.optimizer);
+      if (options_.scaler != nullptr) options_.scaler->unscale_(options_.optimizer);
       const Tensor norm =
           sync_->clip_grad_norm(options_.model.parameters(), options_.max_grad_norm);
       if (options_.observe_norm) options_.observe_norm(norm);
     }
-    if (options_.scaler == nullptr || !sync_->scales_losses()) {
+    if (options_.scaler == nullptr) {
       options_.optimizer.step();
     } else {
       options_.scaler->step(options_.optimizer);

@@ -45,14 +45,14 @@ struct ActivationBackward final : Node {
   }
 };
 
-struct Relu {  // dy where y > 0 or y is NaN; saving y lets x be freed
+struct ReluDerivative {  // dy where y > 0 or y is NaN; saving y lets x be freed
   static constexpr auto name = "relu";
   static constexpr BinaryOp op = BinaryOp::relu_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& y, OpParams) {
     return masked_fill(dy, le(y, 0), 0.0);  // not dy times a mask, because inf times 0 is NaN
   }
 };
-struct LeakyRelu {
+struct LeakyReluDerivative {
   static constexpr auto name = "leaky_relu";
   static constexpr BinaryOp op = BinaryOp::leaky_relu_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& x, OpParams params) {
@@ -60,17 +60,17 @@ struct LeakyRelu {
   }
   static void tell(AttributeVisitor& v, OpParams params) { v.real("slope", params.alpha); }
 };
-struct Sigmoid {  // y (1 - y)
+struct SigmoidDerivative {  // y (1 - y)
   static constexpr auto name = "sigmoid";
   static constexpr BinaryOp op = BinaryOp::sigmoid_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& y, OpParams) { return dy * (y * (1 - y)); }
 };
-struct Tanh {  // 1 - y^2
+struct TanhDerivative {  // 1 - y^2
   static constexpr auto name = "tanh";
   static constexpr BinaryOp op = BinaryOp::tanh_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& y, OpParams) { return dy * (1 - square(y)); }
 };
-struct Gelu {  // Phi(x) + x phi(x)
+struct GeluDerivative {  // Phi(x) + x phi(x)
   static constexpr auto name = "gelu";
   static constexpr BinaryOp op = BinaryOp::gelu_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& x, OpParams) {
@@ -80,7 +80,7 @@ struct Gelu {  // Phi(x) + x phi(x)
   }
   static void tell(AttributeVisitor& v, OpParams) { v.text("approximation", "none"); }
 };
-struct GeluTanh {
+struct GeluTanhDerivative {
   static constexpr auto name = "gelu";
   static constexpr BinaryOp op = BinaryOp::gelu_tanh_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& x, OpParams) {
@@ -92,7 +92,7 @@ struct GeluTanh {
   }
   static void tell(AttributeVisitor& v, OpParams) { v.text("approximation", "tanh"); }
 };
-struct Silu {  // s (1 + x (1 - s)), s = sigmoid(x)
+struct SiluDerivative {  // s (1 + x (1 - s)), s = sigmoid(x)
   static constexpr auto name = "silu";
   static constexpr BinaryOp op = BinaryOp::silu_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& x, OpParams) {
@@ -167,29 +167,29 @@ Tensor softmax_forward(bool log, const Tensor& x, std::int64_t dim) {
 
 }  // namespace
 
-Tensor relu(const Tensor& x) { return activation_from_output<Relu>(UnaryOp::relu, x); }
+Tensor relu(const Tensor& x) { return activation_from_output<ReluDerivative>(UnaryOp::relu, x); }
 Tensor behind_relu(const Tensor& y) {
   Tensor out = y.as_view(y.shape(), y.strides(), y.storage_offset());  // a separate tensor object
-  return record<ActivationBackward<Relu>>({y}, out, out, SavedTensor::output);
+  return record<ActivationBackward<ReluDerivative>>({y}, out, out, SavedTensor::output);
 }
 Tensor leaky_relu(const Tensor& x, double slope) {
-  return activation_from_input<LeakyRelu>(UnaryOp::leaky_relu, checked_float(x, "leaky_relu"),
-                                          {.alpha = slope});
+  return activation_from_input<LeakyReluDerivative>(
+      UnaryOp::leaky_relu, checked_float(x, "leaky_relu"), {.alpha = slope});
 }
 Tensor sigmoid(const Tensor& x) {
-  return activation_from_output<Sigmoid>(UnaryOp::sigmoid, checked_float(x, "sigmoid"));
+  return activation_from_output<SigmoidDerivative>(UnaryOp::sigmoid, checked_float(x, "sigmoid"));
 }
 Tensor tanh(const Tensor& x) {
-  return activation_from_output<Tanh>(UnaryOp::tanh, checked_float(x, "tanh"));
+  return activation_from_output<TanhDerivative>(UnaryOp::tanh, checked_float(x, "tanh"));
 }
 Tensor gelu(const Tensor& x, GeluApproximation approximation) {
   checked_float(x, "gelu");
   return approximation == GeluApproximation::none
-             ? activation_from_input<Gelu>(UnaryOp::gelu, x)
-             : activation_from_input<GeluTanh>(UnaryOp::gelu_tanh, x);
+             ? activation_from_input<GeluDerivative>(UnaryOp::gelu, x)
+             : activation_from_input<GeluTanhDerivative>(UnaryOp::gelu_tanh, x);
 }
 Tensor silu(const Tensor& x) {
-  return activation_from_input<Silu>(UnaryOp::silu, checked_float(x, "silu"));
+  return activation_from_input<SiluDerivative>(UnaryOp::silu, checked_float(x, "silu"));
 }
 Tensor softplus(const Tensor& x) {
   if (const Casts cast{AutocastOp::softplus, x}) return softplus(cast(x));

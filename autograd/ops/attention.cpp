@@ -87,7 +87,7 @@ Tensor numbered(std::int64_t n, const TensorOptions& options) {
 
 /// The bias added to the scores, and a mask of the queries that have no key (undefined: all have
 /// one).
-struct Mask {
+struct ScoreMask {
   Tensor bias, blind;
 };
 
@@ -95,8 +95,8 @@ struct Mask {
 /// of only -inf is NaN, and no later product removes a NaN. Such a query averages all values, and
 /// its output is set to zero at the end.
 /// For is_causal the queries are numbers first, first + 1, …
-Mask mask_for(const Tensor& q, const Tensor& k, const AttentionOptions& options,
-              std::int64_t first = 0) {
+ScoreMask mask_for(const Tensor& q, const Tensor& k, const AttentionOptions& options,
+                   std::int64_t first = 0) {
   const TensorOptions like = {.dtype = q.dtype(), .device = q.device()};
   const auto allowed = [&](const Tensor& which) {
     return where(which, scalar(0, like), scalar(-infinity, like));
@@ -168,7 +168,7 @@ struct AttentionBackward final : Node {
     };
     const Tensor scaled = grouped(q) * given.scale, wide_k = k.to(f32), wide_dy = grouped(dy);
     Tensor scores = matmul(scaled, transpose(wide_k, 2, 3));
-    const Mask bias = mask_for(q, k, {.attn_mask = given.mask, .is_causal = given.is_causal});
+    const ScoreMask bias = mask_for(q, k, {.attn_mask = given.mask, .is_causal = given.is_causal});
     const Dims all = {n, q.size(1), q.size(2), k.size(2)};
     if (bias.bias.defined()) scores = reshape(reshape(scores, all) + bias.bias, scores.shape());
     Tensor p = softmax(scores, -1);
@@ -218,7 +218,7 @@ AttentionResult composed(const Tensor& q, const Tensor& k, const Tensor& v,
   // Scale the queries, which have fewer elements than the scores.
   Tensor scores = bmm(detail::as_batch(wide(grouped) * scale_of(q, options), batch),
                       transpose(detail::as_batch(wide(k), batch), 1, 2));
-  const Mask mask = mask_for(q, k, options, first);
+  const ScoreMask mask = mask_for(q, k, options, first);
   if (mask.bias.defined()) {
     check_mask(mask.bias, all);
     scores = reshape(scores, all) + mask.bias;

@@ -62,12 +62,12 @@ ValuesAndIndices largest_of_windows(const Tensor& x, const Windows& rows, const 
 namespace {
 
 /// The windows of a padded image.
-struct Columns {
+struct ImageWindows {
   detail::Windows rows, columns;
   Dims padding;
 
-  Columns(const char* op, std::int64_t height, std::int64_t width, Conv2dOptions::Pair kernel,
-          const FoldOptions& o, Device device)
+  ImageWindows(const char* op, std::int64_t height, std::int64_t width, Conv2dOptions::Pair kernel,
+               const FoldOptions& o, Device device)
       : padding{o.padding.w, o.padding.w, o.padding.h, o.padding.h} {
     require<ShapeError>(kernel.h > 0 && kernel.w > 0 && o.dilation.h > 0 && o.dilation.w > 0 &&
                             o.stride.h > 0 && o.stride.w > 0 && o.padding.h >= 0 &&
@@ -90,7 +90,7 @@ Tensor unfold(const Tensor& x, Conv2dOptions::Pair kernel, FoldOptions options) 
   require<ShapeError>(x.dim() == 3 || x.dim() == 4, "unfold: input ", x.shape(),
                       " is not (N, C, H, W) or (C, H, W)");
   if (x.dim() == 3) return squeeze(unfold(unsqueeze(x, 0), kernel, options), 0);
-  const Columns plan("unfold", x.size(2), x.size(3), kernel, options, x.device());
+  const ImageWindows plan("unfold", x.size(2), x.size(3), kernel, options, x.device());
   const Tensor all = detail::gather_windows(pad(x, plan.padding), plan.rows, plan.columns);
   return reshape(
       all, {x.size(0), x.size(1) * kernel.h * kernel.w, plan.rows.count * plan.columns.count});
@@ -102,7 +102,7 @@ Tensor fold(const Tensor& x, Conv2dOptions::Pair output_size, Conv2dOptions::Pai
   require<ShapeError>(x.dim() == 2 || x.dim() == 3, "fold: input ", x.shape(),
                       " is not (N, C kernel, L) or (C kernel, L)");
   if (x.dim() == 2) return squeeze(fold(unsqueeze(x, 0), output_size, kernel, options), 0);
-  const Columns plan("fold", output_size.h, output_size.w, kernel, options, x.device());
+  const ImageWindows plan("fold", output_size.h, output_size.w, kernel, options, x.device());
   const std::int64_t n = x.size(0), elements = kernel.h * kernel.w, channels = x.size(1) / elements,
                      count = plan.rows.count * plan.columns.count;
   require<ShapeError>(x.size(1) % elements == 0 && x.size(2) == count, "fold: input ", x.shape(),

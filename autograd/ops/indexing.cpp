@@ -17,7 +17,7 @@ namespace rondo {
 namespace {
 
 /// Elements start, start + step, … along dim; `length` of them.
-struct IndexRange {
+struct SlicedRange {
   static constexpr const char* backward_name = "slice_backward";
   std::int64_t dim, start, step, length;
 
@@ -116,7 +116,7 @@ Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
   // x[{5}] and index_put_ select, too.
   require<ShapeError>(i >= 0 && i < n, OpName::called("select"), ": index ", index,
                       " is out of range for dimension ", dim, " of shape ", x.shape());
-  return squeeze(part_of("select", x, IndexRange{dim, i, 1, 1}), dim);
+  return squeeze(part_of("select", x, SlicedRange{dim, i, 1, 1}), dim);
 }
 
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
@@ -127,7 +127,7 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
   require<ShapeError>(from >= 0 && length >= 0 && from <= n && length <= n - from, "narrow: start ",
                       start, " and length ", length, " do not fit dimension ", dim, " of shape ",
                       x.shape());
-  return part_of("narrow", x, IndexRange{dim, from, 1, length});
+  return part_of("narrow", x, SlicedRange{dim, from, 1, length});
 }
 
 Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t end,
@@ -142,7 +142,7 @@ Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t
                                                                // end
   };
   std::int64_t from = clamped(start), length = std::max<std::int64_t>(clamped(end) - from, 0);
-  return part_of("slice", x, IndexRange{dim, from, step, length / step + (length % step != 0)});
+  return part_of("slice", x, SlicedRange{dim, from, step, length / step + (length % step != 0)});
 }
 
 Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t dim1, std::int64_t dim2) {

@@ -25,7 +25,7 @@ namespace rondo {
 namespace {
 
 /// How one dimension is resized.
-struct Axis {
+struct ResizedAxis {
   std::int64_t in, out;
   double scale;  // input elements per output element
   bool align_corners;
@@ -49,7 +49,7 @@ std::array<Tensor, 4> cubic_weights(const Tensor& t) {
 }
 
 /// x resized along dim by the weighted means of 2 (4) neighbours.
-Tensor resampled(const Tensor& x, std::int64_t dim, const Axis& axis, bool cubic) {
+Tensor resampled(const Tensor& x, std::int64_t dim, const ResizedAxis& axis, bool cubic) {
   Tensors index, weights;
   {
     const NoGradGuard no_grad;
@@ -78,7 +78,7 @@ Tensor resampled(const Tensor& x, std::int64_t dim, const Axis& axis, bool cubic
   return y;
 }
 
-Tensor nearest_index(const Axis& axis, bool exact, Device device) {
+Tensor nearest_index(const ResizedAxis& axis, bool exact, Device device) {
   const NoGradGuard no_grad;
   const auto scale = static_cast<float>(axis.scale);  // PyTorch rounds it, and so picks the same
   const Tensor i = arange(axis.out, {.dtype = f32, .device = device});
@@ -136,7 +136,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   Tensor y = widened(x);
   for (std::int64_t d = 0; d < spatial; ++d) {
     const std::int64_t in = x.size(d + 2);
-    Axis axis{in, 0, 0, options.align_corners};
+    ResizedAxis axis{in, 0, 0, options.align_corners};
     if (factors.empty()) {
       axis.out = options.size[d];
       axis.scale = static_cast<double>(in) / static_cast<double>(axis.out);

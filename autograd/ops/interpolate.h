@@ -27,7 +27,7 @@ struct InterpolateOptions {
   /// nearest, nearest-exact; linear of (N, C, L), bilinear and bicubic of (N, C, H, W), trilinear
   /// of (N, C, D, H, W).
   std::string_view mode = "nearest";
-  /// Whether the corner elements of input and output lie in the same places (not for nearest).
+  /// Whether the corner elements of input and output are at the same places (not for nearest).
   bool align_corners = false;
 };
 /// x (N, C, …) resampled. Throws ShapeError for a shape that does not fit the mode, Error for other

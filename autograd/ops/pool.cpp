@@ -50,13 +50,13 @@ std::int64_t windows(std::int64_t size, std::int64_t kernel, std::int64_t stride
                                                                                          : n;
 }
 
-struct Plan {
+struct PoolPlan {
   Pool2dParams params;
   Dims output;
 };
 
-Plan plan(const char* op, const Tensor& x, Conv2dOptions::Pair kernel,
-          const Pool2dOptions& options) {
+PoolPlan plan(const char* op, const Tensor& x, Conv2dOptions::Pair kernel,
+              const Pool2dOptions& options) {
   require_planes(x, op);
   require<ShapeError>(x.size(2) > 0 && x.size(3) > 0, op, ": input ", x.shape(),
                       " has empty planes");

@@ -5,7 +5,9 @@
 
 #include "autograd/autocast.h"
 #include "autograd/ops/activation.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"

@@ -175,10 +175,10 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
 namespace {
 
 /// d |x| = x / |x| dy, and 0 where |x| is 0.
-struct NormBackward final : Node {
+struct L2NormBackward final : Node {
   SavedTensor x, y;
   Dims kept;
-  NormBackward(const Tensor& x, const Tensor& y, const Dims& kept)
+  L2NormBackward(const Tensor& x, const Tensor& y, const Dims& kept)
       : x(x), y(y, SavedTensor::output), kept(kept) {}
   const char* name() const override { return "norm"; }
   Tensors backward(const Tensors& dy) override {
@@ -205,7 +205,7 @@ Tensor norm(const Tensor& x, const Dims& dims, bool keepdim) {
     Tensor squares = reduce_kept(ReductionOp::sum_squares, wide, shape, wide.dtype());
     return to(renamed(sqrt(squares), shape.result), x.dtype());
   });
-  return record<NormBackward>({x}, y, x, y, shape.kept);
+  return record<L2NormBackward>({x}, y, x, y, shape.kept);
 }
 
 namespace {

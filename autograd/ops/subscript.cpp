@@ -114,9 +114,9 @@ Parsed parse(const char* op, const Tensor& x, const std::vector<TensorIndex>& wh
 }
 
 /// The rows of a view that its index tensors pick.
-class Rows {
+class PickedRows {
  public:
-  explicit Rows(const Parsed& parsed) {
+  explicit PickedRows(const Parsed& parsed) {
     const Dims& sizes = parsed.view.shape();
     Dims kept;
     std::int64_t last = -1;
@@ -210,7 +210,7 @@ Tensor index(const Tensor& x, const std::vector<TensorIndex>& where) {
   const OpRange op("index");
   const Parsed parsed = parse("index", x, where);
   if (!has_tensor(parsed)) return parsed.view.is_same(x) ? reshape(x, x.shape()) : parsed.view;
-  const Rows rows(parsed);
+  const PickedRows rows(parsed);
   return rows.as_result(index_select(rows.as_rows(parsed.view), 0, rows.index()));
 }
 
@@ -242,7 +242,7 @@ const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& where, const Te
     accumulate ? parsed.view.add_(values) : parsed.view.copy_(values);
     return *this;
   }
-  const Rows rows(parsed);
+  const PickedRows rows(parsed);
   const Tensor values = rows.from_result(broadcast_value(name, *this, value, rows.result_shape()));
   const Tensor before = rows.as_rows(parsed.view);
   const Tensor both[] = {*this, value};

@@ -23,12 +23,12 @@ namespace {
 constexpr std::int64_t least_in_memory = 4 << 20;
 
 /// While it lives, this rank has joined.
-class Joined {
+class JoinedScope {
  public:
-  explicit Joined(bool& flag) : flag_(flag) { flag_ = true; }
-  ~Joined() { flag_ = false; }
-  Joined(const Joined&) = delete;
-  Joined& operator=(const Joined&) = delete;
+  explicit JoinedScope(bool& flag) : flag_(flag) { flag_ = true; }
+  ~JoinedScope() { flag_ = false; }
+  JoinedScope(const JoinedScope&) = delete;
+  JoinedScope& operator=(const JoinedScope&) = delete;
 
  private:
   bool& flag_;
@@ -320,7 +320,7 @@ void DistributedDataParallel::set_micro_batches(int k) {
 std::int64_t DistributedDataParallel::join(const std::function<void()>& step) {
   require(micro_batches_ == 0, "join: ", micro_batches_, " of ", accumulate_,
           " micro-batches of this step are done; call it between two steps");
-  const Joined joined(has_joined_);
+  const JoinedScope joined(has_joined_);
   losses_.set({});
   std::int64_t steps = 0;
   while (true) {

@@ -189,12 +189,12 @@ void ReproducibleDataParallel::lay_out() {
 void ReproducibleDataParallel::compute(Shard& shard, std::size_t index,
                                        const nn::AnyModule& replica, const Tensor& input,
                                        const Tensor& target, const Criterion& criterion,
-                                       std::uint64_t first_stream) {
+                                       const Scaled& scaled, std::uint64_t first_stream) {
   const Generator::Replayable own_numbers(&first_stream);
   nn::AnyModule model = replica;
   const Tensor output = model(input);
   const Tensor loss = criterion ? criterion(output, target) : cross_entropy(output, target);
-  loss.backward();
+  (scaled ? scaled(loss) : loss).backward();
   nn::detail::require_all_shown("reproducible training");
   NoGradGuard no_grad;
   for (std::size_t i = 0; i < shard.slots.size(); ++i)
@@ -212,7 +212,7 @@ void ReproducibleDataParallel::compute(Shard& shard, std::size_t index,
 }
 
 double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& target,
-                                          const Criterion& criterion) {
+                                          const Criterion& criterion, const Scaled& scaled) {
   const std::int64_t count = std::ssize(shards_);
   const std::int64_t rows = input.dim() > 0 ? input.size(0) : 0;
   require<ShapeError>(rows > 0 && rows % count == 0, "reproducible training: the ", rows,
@@ -242,7 +242,7 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
           random.next_stream + (first + static_cast<std::uint64_t>(i)) * streams_per_shard;
       compute(shards_[index], index, replicas[index],
               input.narrow(0, i * (rows / count), rows / count),
-              target.narrow(0, i * (rows / count), rows / count), criterion, stream);
+              target.narrow(0, i * (rows / count), rows / count), criterion, scaled, stream);
     }
   });
   is_checked_ = true;

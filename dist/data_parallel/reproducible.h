@@ -53,6 +53,8 @@ class ReproducibleDataParallel {
  public:
   /// Maps (model output, target) to the mean loss of a shard.
   using Criterion = std::function<Tensor(const Tensor&, const Tensor&)>;
+  /// Maps a shard's loss to the loss that its backward starts from (GradScaler::scale).
+  using Scaled = std::function<Tensor(const Tensor&)>;
 
   /// Ensures that all ranks have the same model, and gives them rank 0's values. The model must
   /// outlive this object and be on the CPU. Throws CommError if the number of shards or ranks is
@@ -65,11 +67,13 @@ class ReproducibleDataParallel {
   /// Runs forward and backward of this rank's shards: equal parts of the rows of `input` and
   /// `target`. The first part is shard rank * L / n. Afterwards the parameters' .grad is the mean
   /// over all shards, bit-identical on all ranks, and so are running statistics. Returns the mean
-  /// loss. The default criterion is cross_entropy. The default generator must have the same state
+  /// loss. The default criterion is cross_entropy; without `scaled`, backward starts from the loss.
+  /// Shards call both concurrently. The default generator must have the same state
   /// on all ranks; it is advanced by L * 2^16 streams. Throws ShapeError if the rows cannot be
   /// divided by the rank's shards, CommError naming a parameter that a shard's backward did not
   /// reach, and whatever the model throws. Collective.
-  double backward(const Tensor& input, const Tensor& target, const Criterion& criterion = {});
+  double backward(const Tensor& input, const Tensor& target, const Criterion& criterion = {},
+                  const Scaled& scaled = {});
   /// The losses of all shards in the last backward; equal on all ranks.
   const std::vector<double>& losses() const { return losses_; }
   int shards() const { return options_.shards; }
@@ -90,7 +94,8 @@ class ReproducibleDataParallel {
 
   void lay_out();
   void compute(Shard& shard, std::size_t index, const nn::AnyModule& replica, const Tensor& input,
-               const Tensor& target, const Criterion& criterion, std::uint64_t first_stream);
+               const Tensor& target, const Criterion& criterion, const Scaled& scaled,
+               std::uint64_t first_stream);
   void add_up(const ShardSums& sums);
   void hand_over();
 

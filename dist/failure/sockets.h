@@ -1,7 +1,7 @@
 #pragma once
 // Sockets for the side channel (dist/failure/side_connect.cpp): TCP between machines and, within
 // one machine, Unix domain sockets with abstract names (man 7 unix). They never block. Only
-// `own_addresses` throws: a socket that cannot be created is an empty Socket.
+// `own_addresses` throws; the other functions return an empty Socket if they cannot create one.
 
 #include <cstddef>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace rondo::dist {
 
-/// Owns a file descriptor and closes it: of a socket, or of another file that can be polled.
+/// Owns and closes the file descriptor of a socket, or of another file that can be polled.
 class Socket {
  public:
   Socket() = default;
@@ -20,7 +20,7 @@ class Socket {
   int file() const { return file_; }
   explicit operator bool() const { return file_ >= 0; }
   void close();
-  /// Sends end of file. What the other side sends can still be read.
+  /// Sends end of file. Data from the other side can still be read.
   void close_for_writing() const;
 
   /// Sends as much as possible without blocking, and removes it from `bytes`.

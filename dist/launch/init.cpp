@@ -16,6 +16,7 @@
 #include "dist/launch/world.h"
 #include "dist/transports/thread/thread_transport.h"
 #include "tensor/error.h"
+#include "tensor/printable.h"
 
 #ifdef RONDO_HAS_MPI
 #include "dist/transports/mpi/mpi_transport.h"

@@ -14,6 +14,7 @@
 #include "extras/export_cpp/code.h"
 #include "extras/export_cpp/lowering.h"
 #include "io/atomic_file.h"
+#include "io/hash.h"
 #include "nn/graph.h"
 #include "tensor/error.h"
 

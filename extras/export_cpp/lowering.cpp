@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/ops/shape.h"
+#include "io/hash.h"
 #include "tensor/creation.h"
 
 namespace rondo::io::detail {
@@ -28,7 +29,7 @@ void in_panels(Tensor& w) {
 
 }  // namespace
 
-Layout::Layout(const Dims& all, const std::vector<std::vector<Int>>& arrays)
+StridedLayout::StridedLayout(const Dims& all, const std::vector<std::vector<Int>>& arrays)
     : strides(arrays.size()) {
   for (Index d = 0; d < static_cast<Index>(all.size()); ++d) {
     const Int size = all[static_cast<Int>(d)];
@@ -48,7 +49,7 @@ Layout::Layout(const Dims& all, const std::vector<std::vector<Int>>& arrays)
   for (std::vector<Int>& s : strides) s = {1};
 }
 
-std::string Layout::braces(const std::vector<Int>& values) {
+std::string StridedLayout::braces(const std::vector<Int>& values) {
   std::string text;
   for (const Int value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
   return "{" + text + "}";
@@ -202,19 +203,21 @@ void Lowering::binary(std::string expression) {
   }
   replace("$a", "a");
   replace("$b", "b");
-  const Layout layout(result(), {strides_in(shape(0), result()), strides_in(shape(1), result())});
+  const StridedLayout layout(result(),
+                             {strides_in(shape(0), result()), strides_in(shape(1), result())});
   Step& step = add("combine", "", {in(0), in(1)}, result());
   step.op = expression;
   step.in_place = true;
-  step.numbers = list(Layout::braces(layout.sizes), Layout::braces(layout.strides[0]),
-                      Layout::braces(layout.strides[1]));
+  step.numbers = list(StridedLayout::braces(layout.sizes), StridedLayout::braces(layout.strides[0]),
+                      StridedLayout::braces(layout.strides[1]));
 }
 
 void Lowering::arrange(const std::vector<Int>& strides, Int first, Index i) {
-  const Layout layout(result(i), {strides});
+  const StridedLayout layout(result(i), {strides});
   Step& step = add("arrange", "", {in()}, result(i), i);
   step.takes_then = false;
-  step.numbers = list(first, Layout::braces(layout.sizes), Layout::braces(layout.strides[0]));
+  step.numbers =
+      list(first, StridedLayout::braces(layout.sizes), StridedLayout::braces(layout.strides[0]));
 }
 
 Program lowered(const nn::Trace& trace, const Tensor& input) { return Lowering(trace, input)(); }

@@ -1,5 +1,5 @@
 #pragma once
-// Lowering: makes the program of a trace. Each op has a rule, a function that adds steps for one
+// Lowering: turns a trace into a program. Each op has a rule, a function that adds steps for one
 // node: rules_elementwise.cpp, rules_layer.cpp and rules_shape.cpp. Private to export_cpp.
 
 #include <functional>
@@ -23,19 +23,19 @@ inline Int product(const Dims& sizes, Int begin, Int end) {
 }
 
 /// Sizes, and for each array the distances of its elements, with as few dimensions as possible.
-struct Layout {
+struct StridedLayout {
   std::vector<Int> sizes;
   std::vector<std::vector<Int>> strides;
 
-  Layout(const Dims& all, const std::vector<std::vector<Int>>& arrays);
+  StridedLayout(const Dims& all, const std::vector<std::vector<Int>>& arrays);
   /// "{2, 3}".
   static std::string braces(const std::vector<Int>& values);
 };
 
-/// The strides of a row-major array of shape `from`, seen as `to`; 0 where it is repeated.
+/// The strides of a row-major array of shape `from`, broadcast to `to`; 0 where it is repeated.
 std::vector<Int> strides_in(const Dims& from, const Dims& to);
 
-/// What rules see: the node that is being lowered, and the program so far.
+/// The state that rules see: the node that is being lowered, and the program so far.
 class Lowering {
  public:
   Lowering(const nn::Trace& trace, const Tensor& input);
@@ -81,7 +81,7 @@ class Lowering {
   /// The step that made x, if x can become a part of it.
   Step* maker(const Place& x);
 
-  // Rules that others consist of.
+  // Rules that other rules use.
 
   /// The result is the argument, perhaps with another shape.
   void same();
@@ -111,8 +111,8 @@ void add_elementwise_rules(Rules& rules);
 void add_layer_rules(Rules& rules);
 void add_shape_rules(Rules& rules);
 
-/// The program of what was traced with this input. Throws Error, naming the op, if it has no rule,
-/// and DTypeError.
+/// The program of a trace that was recorded with this input. Throws DTypeError, and Error naming an
+/// op that has no rule.
 Program lowered(const nn::Trace& trace, const Tensor& input);
 
 }  // namespace rondo::io::detail

@@ -37,13 +37,13 @@ void gelu(Lowering& l) {
 
 void masked_fill(Lowering& l) {
   const Tensor mask = l.attribute<Tensor>("mask");
-  const Layout layout(l.result(),
-                      {strides_in(l.shape(0), l.result()), strides_in(mask.shape(), l.result())});
+  const StridedLayout layout(
+      l.result(), {strides_in(l.shape(0), l.result()), strides_in(mask.shape(), l.result())});
   Step& step = l.add("combine", "", {l.in(), l.weights(mask.to(f32))}, l.result());
   step.op = concat("b != 0 ? ", number(l.real("value")), " : a");
   step.in_place = true;
-  step.numbers = list(Layout::braces(layout.sizes), Layout::braces(layout.strides[0]),
-                      Layout::braces(layout.strides[1]));
+  step.numbers = list(StridedLayout::braces(layout.sizes), StridedLayout::braces(layout.strides[0]),
+                      StridedLayout::braces(layout.strides[1]));
 }
 
 /// Folds adjacent dimensions by an expression of a and b.

@@ -128,9 +128,9 @@ ReadAs type_of(hid_t type) {
   throw NotATensor{"its elements are not numbers of a dtype that rondo has"};
 }
 
-class Reader {
+class Hdf5Reader {
  public:
-  explicit Reader(const std::string& path) : path_(path), file_(open()) {}
+  explicit Hdf5Reader(const std::string& path) : path_(path), file_(open()) {}
 
   /// The paths of all data sets.
   std::vector<std::string> names() const {
@@ -257,7 +257,7 @@ class Reader {
 
 Tensor load_hdf5(const std::string& path, const std::string& name) {
   const std::lock_guard lock(hdf5_mutex());
-  const Reader reader(path);
+  const Hdf5Reader reader(path);
   const std::string wanted = name.starts_with('/') ? name.substr(1) : name;
   const std::vector<std::string> names = reader.names();
   std::string others;
@@ -274,7 +274,7 @@ Tensor load_hdf5(const std::string& path, const std::string& name) {
 
 Hdf5File load_hdf5(const std::string& path) {
   const std::lock_guard lock(hdf5_mutex());
-  const Reader reader(path);
+  const Hdf5Reader reader(path);
   Hdf5File file;
   std::uint64_t bytes = 0;
   for (const std::string& name : reader.names()) {

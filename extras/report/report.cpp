@@ -127,19 +127,19 @@ std::string curves(const Report& report) {
 
 // ---- Confusion ----
 
-struct Pair {
+struct ConfusedPair {
   std::int64_t target, predicted, count;
 };
 
-std::vector<Pair> confused_pairs(const Report& report) {
-  std::vector<Pair> all;
+std::vector<ConfusedPair> confused_pairs(const Report& report) {
+  std::vector<ConfusedPair> all;
   const auto& confusion = report.judgement.confusion;
   for (std::size_t t = 0; t < confusion.size(); ++t)
     for (std::size_t p = 0; p < confusion.size(); ++p)
       if (t != p && confusion[t][p] > 0)
         all.push_back(
             {static_cast<std::int64_t>(t), static_cast<std::int64_t>(p), confusion[t][p]});
-  std::ranges::stable_sort(all, std::greater<>(), &Pair::count);
+  std::ranges::stable_sort(all, std::greater<>(), &ConfusedPair::count);
   return all;
 }
 
@@ -173,9 +173,9 @@ std::string pair_list(const Report& report) {
   std::string text =
       "<table><thead><tr><th class=\"text\">class</th><th "
       "class=\"text\">predicted</th><th>count</th></tr></thead><tbody>\n";
-  std::vector<Pair> all = confused_pairs(report);
+  std::vector<ConfusedPair> all = confused_pairs(report);
   if (all.size() > most_pairs) all.resize(most_pairs);
-  for (const Pair& pair : all)
+  for (const ConfusedPair& pair : all)
     text +=
         fmt::format("<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td>{}</td></tr>\n",
                     escaped(class_name(report, pair.target)),

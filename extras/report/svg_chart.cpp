@@ -35,7 +35,7 @@ struct AxisRange {
 };
 
 /// One axis: maps a value to its position in the image.
-struct Axis {
+struct ChartAxis {
   std::vector<double> ticks;
   double begin, end;  // in the image
   double at(double value) const {
@@ -66,7 +66,7 @@ std::string number(double value) {
                                                           : fmt::format("{:.6g}", value);
 }
 
-std::string axes(const Axis& x, const Axis& y, const LineChart& chart) {
+std::string axes(const ChartAxis& x, const ChartAxis& y, const LineChart& chart) {
   std::string svg;
   for (const double tick : y.ticks) {
     svg += line(left, y.at(tick), width - right, y.at(tick), tick == y.ticks[0] ? "axis" : "grid");
@@ -101,7 +101,8 @@ std::vector<std::pair<double, double>> thinned(std::vector<std::pair<double, dou
   return means;
 }
 
-std::string curve(const Series& series, std::size_t colour, const Axis& x, const Axis& y) {
+std::string curve(const Series& series, std::size_t colour, const ChartAxis& x,
+                  const ChartAxis& y) {
   std::string path;
   for (const auto& [px, py] : series.points)
     path += fmt::format("{}{:.1f},{:.1f}", path.empty() ? "" : " ", x.at(px), y.at(py));
@@ -198,7 +199,7 @@ std::string line_chart(const LineChart& given) {
   if (chart.from_zero) ys.add(0);
   xs.widen();
   ys.widen();
-  const Axis x{ticks(xs.low, xs.high, 6, given.whole_x ? 1 : 0), left, width - right},
+  const ChartAxis x{ticks(xs.low, xs.high, 6, given.whole_x ? 1 : 0), left, width - right},
       y{ticks(ys.low, ys.high), height - bottom, top};
   svg += axes(x, y, chart);
   for (std::size_t i = 0; i < chart.series.size(); ++i) svg += curve(chart.series[i], i + 1, x, y);
@@ -218,7 +219,7 @@ std::string lanes_chart(const Lanes& chart) {
     }
   if (!(range.low <= range.high)) return svg + "</svg>\n";
   range.widen();
-  const Axis x{ticks(range.low, range.high, 6), left + 40, width - right};
+  const ChartAxis x{ticks(range.low, range.high, 6), left + 40, width - right};
   for (const double tick : x.ticks) {
     svg += line(x.at(tick), top, x.at(tick), end, "grid");
     svg += text(x.at(tick), end + 17, "tick", "middle", number(tick));

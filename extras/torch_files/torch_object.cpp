@@ -423,7 +423,7 @@ TorchFile TorchObject::finish() {
   require_tensors();
   result.entry = std::move(entry_);
   result.metadata = std::move(metadata_);
-  std::erase_if(others_, [&](const std::string& name) {  // what is read is further inside
+  std::erase_if(others_, [&](const std::string& name) {  // the tensors that were read are in it
     const std::string inside = name + ".";
     return result.entry.starts_with(inside) ||
            std::ranges::any_of(names_, [&](const auto& t) { return t.starts_with(inside); });

@@ -25,12 +25,12 @@ Conv2d make_stem(const ResNetOptions& options) {
              : Conv2d(options.in_channels, 64, 3, {.padding = 1, .bias = false});
 }
 
-struct Layout {
+struct ResNetLayout {
   bool bottleneck;
   std::array<std::int64_t, 4> blocks;
 };
 
-Layout layout_of(std::int64_t depth) {
+ResNetLayout layout_of(std::int64_t depth) {
   switch (depth) {
     case 18:
       return {false, {2, 2, 2, 2}};
@@ -124,7 +124,7 @@ void Bottleneck::visit(Visitor& v) {
 }
 
 ResNet::ResNet(ResNetOptions options) : conv1(make_stem(options)), bn1(64) {
-  Layout layout = layout_of(options.depth);
+  ResNetLayout layout = layout_of(options.depth);
   std::int64_t channels = 64;
   auto stage = [&](int i, std::int64_t width, std::int64_t stride) {
     std::int64_t blocks = layout.blocks[static_cast<std::size_t>(i)];

@@ -52,11 +52,11 @@ Index pieces(Index n, Index size) { return (n + size - 1) / size; }
 Index padded(Index n, Index size = unit) { return pieces(n, size) * size; }
 
 /// The rows of one head, with the distances between rows and between features in bytes.
-struct Rows {
+struct HeadRows {
   char* data;
   Index row, step;
 
-  Rows(const Tensor& x, Index n, Index head, Index first)
+  HeadRows(const Tensor& x, Index n, Index head, Index first)
       : row(x.stride(2) * size_of(x.dtype())), step(x.stride(3) * size_of(x.dtype())) {
     data = static_cast<char*>(x.data_ptr()) + first * row +
            (n * x.stride(0) + head * x.stride(1)) * size_of(x.dtype());
@@ -67,7 +67,7 @@ struct Rows {
 void read(const Tensor& x, Index n, Index head, Index first, Index count, Index width, float* to) {
   const Index size = x.size(3), here = std::min(count, x.size(2) - first);
   const bool dense = x.dtype() == f32 && x.stride(3) == 1;
-  Rows rows(x, n, head, first);
+  HeadRows rows(x, n, head, first);
   for (Index r = 0; r < here; ++r, to += width, rows.data += rows.row) {
     if (dense)
       std::copy_n(reinterpret_cast<const float*>(rows.data), size, to);
@@ -82,7 +82,7 @@ void read(const Tensor& x, Index n, Index head, Index first, Index count, Index 
 void write(const float* from, Index width, float factor, const Tensor& x, Index n, Index head,
            Index first, Index count) {
   const Index size = x.size(3), last = std::min(first + count, x.size(2));
-  Rows rows(x, n, head, first);
+  HeadRows rows(x, n, head, first);
   std::array<float, row_block> scaled;
   for (Index r = first; r < last; ++r, from += width, rows.data += rows.row)
     for (Index i = 0; i < size; i += row_block) {
@@ -266,7 +266,7 @@ class Attention {
  private:
   void add_mask(const ScoreTile& part) const {
     const Tensor& mask = params.mask;
-    const Rows rows(mask, part.batch, part.head, part.first_query);
+    const HeadRows rows(mask, part.batch, part.head, part.first_query);
     std::array<float, most_keys> row;
     for (Index j = 0; j < part.queries; ++j) {
       load_row(mask.dtype(), rows.data + j * rows.row + part.first_key * rows.step, rows.step,

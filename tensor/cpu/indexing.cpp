@@ -74,11 +74,11 @@ Dims with_front(Dims dims, std::int64_t value) {
 
 /// Splits a shape without `dim` into slow dimensions and one fast run, if the tensors have constant
 /// strides in the last dimension. index_select and index_scatter spend their time in the run.
-struct Run {
+struct FastRun {
   std::int64_t length = 1, x = 0, y = 0;
   Dims sizes, x_strides, y_strides;
 
-  Run(const Tensor& x_tensor, const Tensor& y_tensor, std::int64_t dim)
+  FastRun(const Tensor& x_tensor, const Tensor& y_tensor, std::int64_t dim)
       : sizes(without(x_tensor.shape(), dim)),
         x_strides(without(x_tensor.strides(), dim)),
         y_strides(without(y_tensor.strides(), dim)) {
@@ -97,7 +97,7 @@ void scatter_slices(ScatterOp op, const Tensor& y, std::int64_t dim, const Tenso
   const std::int64_t* which = index.data_ptr<std::int64_t>();
   const std::int64_t which_stride = stride_along(index, 0), count = index.numel();
   const std::int64_t x_step = stride_along(x, dim), y_step = stride_along(y, dim);
-  const Run run(x, y, dim);
+  const FastRun run(x, y, dim);
   // The run is split into tiles, so that even a matrix gives each thread some work. The order of
   // writes to an element is that of the index, independent of the tiles.
   const std::int64_t shares =
@@ -165,7 +165,7 @@ void CpuBackend::do_index_select(const Tensor& x, std::int64_t dim, const Tensor
   const std::int64_t* which = index.data_ptr<std::int64_t>();
   const std::int64_t which_stride = stride_along(index, 0);
   const std::int64_t x_step = stride_along(x, dim), y_step = stride_along(y, dim);
-  const Run run(x, y, dim);
+  const FastRun run(x, y, dim);
   const std::int64_t count = index.numel();
   visit_word(x.dtype(), [&]<class T>() {
     const T* from = static_cast<const T*>(x.data_ptr());

@@ -46,7 +46,7 @@ Index group() { return (most_terms + 1) * kernels().packed.lanes; }
 Index packed_floats(Index width) { return width / kernels().packed.lanes * group(); }
 
 /// A part of y (rows, columns).
-struct Part {
+struct OutputPart {
   Index top, rows, left, columns;
 
   /// Whether the packed columns are kept for further rows.
@@ -60,7 +60,7 @@ struct Part {
 
 /// The part of y = Σ leftᵀ right + bias?, with at most most_kept columns.
 void multiply(const Factor& left, const Factor& right, const float* bias, float* y, Index y_stride,
-              const Part& part, float* scratch) {
+              const OutputPart& part, float* scratch) {
   const PackedKernels& k = kernels().packed;
   float* const packed_left = scratch;
   float* const packed_right = scratch + packed_floats(most_rows);
@@ -102,7 +102,7 @@ class Division {
     }
   }
   int parts() const { return static_cast<int>(down_ * across_); }
-  Part part(int number) const {
+  OutputPart part(int number) const {
     const Index i = number / across_, j = number % across_;
     const Index top = bands_ * i / down_, left = strips_ * j / across_;
     return {top * unit, (bands_ * (i + 1) / down_ - top) * unit, left * unit,
@@ -148,7 +148,7 @@ void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& 
   for (int i = 0; i < division.parts(); ++i) floats = std::max(floats, division.part(i).floats());
   const Scratch scratch(division.parts() * floats);
   parallel_shares(division.parts(), division.parts(), [&](int share, Index, Index) {
-    Part part = division.part(share);
+    OutputPart part = division.part(share);
     const Index end = part.left + part.columns;
     for (; part.left < end; part.left += most_kept) {
       part.columns = std::min(most_kept, end - part.left);

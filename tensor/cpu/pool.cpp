@@ -91,13 +91,14 @@ void in_wide(CpuBackend& backend, const Tensor& dx, const char* op, const F& acc
 
 /// The window that an output row (or column) averages: rows begin … end-1 of x, divided by
 /// `extent`.
-struct Window {
+struct PoolWindow {
   std::int64_t begin, end, extent;
 };
 
-std::vector<Window> sliding_windows(std::int64_t outputs, std::int64_t inputs, std::int64_t kernel,
-                                    std::int64_t stride, std::int64_t pad) {
-  std::vector<Window> windows;
+std::vector<PoolWindow> sliding_windows(std::int64_t outputs, std::int64_t inputs,
+                                        std::int64_t kernel, std::int64_t stride,
+                                        std::int64_t pad) {
+  std::vector<PoolWindow> windows;
   for (std::int64_t i = 0; i < outputs; ++i) {
     const std::int64_t begin = i * stride - pad;
     // Includes padding, but nothing beyond it (ceil-mode windows may reach further).
@@ -107,8 +108,8 @@ std::vector<Window> sliding_windows(std::int64_t outputs, std::int64_t inputs, s
   return windows;
 }
 
-std::vector<Window> adaptive_windows(std::int64_t outputs, std::int64_t inputs) {
-  std::vector<Window> windows;
+std::vector<PoolWindow> adaptive_windows(std::int64_t outputs, std::int64_t inputs) {
+  std::vector<PoolWindow> windows;
   for (std::int64_t i = 0; i < outputs; ++i) {
     const std::int64_t begin = i * inputs / outputs;
     const std::int64_t end = ((i + 1) * inputs + outputs - 1) / outputs;
@@ -117,30 +118,30 @@ std::vector<Window> adaptive_windows(std::int64_t outputs, std::int64_t inputs) 
   return windows;
 }
 
-struct Windows {
-  std::vector<Window> rows, columns;
+struct WindowGrid {
+  std::vector<PoolWindow> rows, columns;
   bool count_padding;
 
-  double divisor(const Window& row, const Window& column) const {
+  double divisor(const PoolWindow& row, const PoolWindow& column) const {
     return count_padding ? static_cast<double>(row.extent) * static_cast<double>(column.extent)
                          : static_cast<double>(row.end - row.begin) *
                                static_cast<double>(column.end - column.begin);
   }
 };
 
-Windows windows_of(const Tensor& x, const Tensor& y, const Pool2dParams& p) {
+WindowGrid windows_of(const Tensor& x, const Tensor& y, const Pool2dParams& p) {
   return {sliding_windows(y.shape()[2], x.shape()[2], p.kernel_h, p.stride_h, p.pad_h),
           sliding_windows(y.shape()[3], x.shape()[3], p.kernel_w, p.stride_w, p.pad_w),
           p.count_include_pad};
 }
 
-Windows adaptive_windows_of(const Tensor& x, const Tensor& y) {
+WindowGrid adaptive_windows_of(const Tensor& x, const Tensor& y) {
   return {adaptive_windows(y.shape()[2], x.shape()[2]),
           adaptive_windows(y.shape()[3], x.shape()[3]), false};
 }
 
 template <class T, bool together>
-void average(const Tensor& x_tensor, const Tensor& y_tensor, const Windows& windows) {
+void average(const Tensor& x_tensor, const Tensor& y_tensor, const WindowGrid& windows) {
   using C = Compute<T>;
   const Planes<T, together> x(x_tensor), y(y_tensor);
   auto pool_run = [&](std::int64_t image, std::int64_t channel, auto channels) {
@@ -149,7 +150,7 @@ void average(const Tensor& x_tensor, const Tensor& y_tensor, const Windows& wind
     std::array<C, tile> sum;
     for (std::size_t p = 0; p < windows.rows.size(); ++p) {
       for (std::size_t q = 0; q < windows.columns.size(); ++q) {
-        const Window &rows = windows.rows[p], &columns = windows.columns[q];
+        const PoolWindow &rows = windows.rows[p], &columns = windows.columns[q];
         std::fill_n(sum.data(), channels, C(0));
         for (std::int64_t h = rows.begin; h < rows.end; ++h) {
           for (std::int64_t w = columns.begin; w < columns.end; ++w) {
@@ -168,14 +169,14 @@ void average(const Tensor& x_tensor, const Tensor& y_tensor, const Windows& wind
   for_each_run<together>(x_tensor, std::max(x_tensor.numel(), y_tensor.numel()), pool_run);
 }
 
-void average(const Tensor& x, const Tensor& y, const Windows& windows) {
+void average(const Tensor& x, const Tensor& y, const WindowGrid& windows) {
   visit_float(x.dtype(), "avg_pool2d", [&]<class T>() {
     visit_layout([&]<bool together>() { average<T, together>(x, y, windows); }, x, y);
   });
 }
 
 template <class C>
-void add_to_row(C* row, std::int64_t step, const Window& columns, C share) {
+void add_to_row(C* row, std::int64_t step, const PoolWindow& columns, C share) {
   if (step == 1) {
     for (std::int64_t w = columns.begin; w < columns.end; ++w) row[w] += share;
   } else {
@@ -184,7 +185,7 @@ void add_to_row(C* row, std::int64_t step, const Window& columns, C share) {
 }
 
 template <class C, class T, bool together>
-void average_backward(const Tensor& dy_tensor, const Tensor& dx_tensor, const Windows& windows) {
+void average_backward(const Tensor& dy_tensor, const Tensor& dx_tensor, const WindowGrid& windows) {
   const Planes<C, together> dx(dx_tensor);
   const Planes<T, together> dy(dy_tensor);
   auto spread_run = [&](std::int64_t image, std::int64_t channel, auto channels) {
@@ -193,7 +194,7 @@ void average_backward(const Tensor& dy_tensor, const Tensor& dx_tensor, const Wi
     std::array<C, tile> share;
     for (std::size_t p = 0; p < windows.rows.size(); ++p) {
       for (std::size_t q = 0; q < windows.columns.size(); ++q) {
-        const Window &rows = windows.rows[p], &columns = windows.columns[q];
+        const PoolWindow &rows = windows.rows[p], &columns = windows.columns[q];
         const C divisor = static_cast<C>(windows.divisor(rows, columns));
         const T* pixel =
             in + static_cast<std::int64_t>(p) * dy.h + static_cast<std::int64_t>(q) * dy.w;
@@ -217,7 +218,7 @@ void average_backward(const Tensor& dy_tensor, const Tensor& dx_tensor, const Wi
   for_each_run<together>(dx_tensor, dx_tensor.numel(), spread_run);
 }
 
-void average_backward(const Tensor& dy, const Tensor& dx, const Windows& windows) {
+void average_backward(const Tensor& dy, const Tensor& dx, const WindowGrid& windows) {
   visit_float_compute(dx.dtype(), "avg_pool2d_backward", [&]<class C>() {
     visit_float(dy.dtype(), "avg_pool2d_backward", [&]<class T>() {
       visit_layout([&]<bool together>() { average_backward<C, T, together>(dy, dx, windows); }, dx,
@@ -265,9 +266,9 @@ void for_each_maximum(const Tensor& x, const Tensor& y, const Tensor& indices, c
 /// window's first pixel. A later pixel wins if it is larger or NaN, so the first of equal pixels
 /// stays.
 template <class T, bool together>
-void max_window(const T* in, const Planes<T, together>& x, const Window& rows,
-                const Window& columns, std::int64_t width, std::int64_t channels, Compute<T>* best,
-                std::int32_t* where) {
+void max_window(const T* in, const Planes<T, together>& x, const PoolWindow& rows,
+                const PoolWindow& columns, std::int64_t width, std::int64_t channels,
+                Compute<T>* best, std::int32_t* where) {
   using C = Compute<T>;
   std::fill_n(best, channels, -std::numeric_limits<C>::infinity());
   std::fill_n(where, channels, static_cast<std::int32_t>(rows.begin * width + columns.begin));
@@ -295,7 +296,7 @@ void max_window(const T* in, const Planes<T, together>& x, const Window& rows,
 
 template <class T, bool together>
 void max_pool(const Tensor& x_tensor, const Tensor& y_tensor, const Tensor& indices,
-              const Windows& windows) {
+              const WindowGrid& windows) {
   const Planes<T, together> x(x_tensor), y(y_tensor);
   const Planes<std::int64_t, together> index(indices);
   const std::int64_t width = x_tensor.shape()[3];
@@ -325,7 +326,7 @@ void CpuBackend::do_max_pool2d(const Tensor& x, const Tensor& y, const Tensor& i
   const std::int64_t height = x.shape()[2], width = x.shape()[3];
   require<ShapeError>(height * width <= std::numeric_limits<std::int32_t>::max(),
                       "max_pool2d: a plane of ", height, " x ", width, " has too many pixels");
-  const Windows windows = windows_of(x, y, params);
+  const WindowGrid windows = windows_of(x, y, params);
   visit_float(x.dtype(), "max_pool2d", [&]<class T>() {
     visit_layout([&]<bool together>() { max_pool<T, together>(x, y, indices, windows); }, x, y,
                  indices);

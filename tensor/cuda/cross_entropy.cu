@@ -11,7 +11,7 @@ namespace rondo::cuda {
 namespace {
 
 template <class C>
-struct Sums {
+struct ExpSums {
   C exps, shifted;  // sums of exp(x - top) and of x - top
 };
 
@@ -35,14 +35,14 @@ struct CrossEntropy {
       top = Max::join(top, x(c));
     top = group.reduce(top, [](C a, C b) { return Max::join(a, b); });
     const C share = smoothing / static_cast<C>(classes);
-    Sums<C> sums{0, 0};  // each term is scaled first, because the unscaled sum could overflow
+    ExpSums<C> sums{0, 0};  // each term is scaled first, because the unscaled sum could overflow
     for (std::int64_t c = group.thread(); c < classes; c += group.size()) {
       const C shifted = x(c) - top;
       sums.exps += std::exp(shifted);
       sums.shifted += share * shifted;
     }
-    sums = group.reduce(sums, [](const Sums<C>& a, const Sums<C>& b) {
-      return Sums<C>{a.exps + b.exps, a.shifted + b.shifted};
+    sums = group.reduce(sums, [](const ExpSums<C>& a, const ExpSums<C>& b) {
+      return ExpSums<C>{a.exps + b.exps, a.shifted + b.shifted};
     });
     if (group.thread() != 0) return;
     const C log_sum = std::log(sums.exps);
@@ -62,7 +62,7 @@ struct CrossEntropy {
 };
 
 template <class C>
-struct CrossEntropyBackward {
+struct CrossEntropyGradient {
   Lines<5> lines;  // logits, dlogits, target, dloss, the first row of `lines`
   std::int64_t row;
   std::int64_t classes, ignored;
@@ -109,7 +109,7 @@ void CudaBackend::do_cross_entropy_backward(const Tensor& dloss, const Tensor& l
   const Lines<5> walked(1, {&logits, &dlogits, &target, &dloss, &first});
   visit_float_compute(logits.dtype(), "cross_entropy", [&]<class C>() {
     for_lines(device_, walked.count, classes, walked.side_by_side(),
-              CrossEntropyBackward<C>{walked, lines.stride(0), classes, params.ignore_index,
+              CrossEntropyGradient<C>{walked, lines.stride(0), classes, params.ignore_index,
                                       static_cast<C>(params.label_smoothing)});
   });
 }

@@ -66,11 +66,11 @@ struct Owned {
 };
 
 /// A matrix of rondo as cuBLASLt reads it: by columns, so that rows and columns are exchanged.
-class Layout : public Owned<cublasLtMatrixLayout_t> {
+class BlasLayout : public Owned<cublasLtMatrixLayout_t> {
  public:
   /// rows, columns: those of the transpose in memory.
-  Layout(const CublasLt& lt, DType dtype, std::int64_t rows, std::int64_t columns,
-         std::int64_t leading, std::int64_t batch_count, std::int64_t batch_stride)
+  BlasLayout(const CublasLt& lt, DType dtype, std::int64_t rows, std::int64_t columns,
+             std::int64_t leading, std::int64_t batch_count, std::int64_t batch_stride)
       : Owned(lt.layout_destroy) {
     check_blas(lt.layout_create(&handle, data_type(dtype), static_cast<std::uint64_t>(rows),
                                 static_cast<std::uint64_t>(columns), leading),
@@ -85,12 +85,12 @@ class Layout : public Owned<cublasLtMatrixLayout_t> {
 };
 
 /// An operand, and how cuBLASLt gets its transpose: directly from memory, or by transposing.
-struct Operand {
+struct BlasOperand {
   MatrixLayout memory;
   cublasOperation_t operation;
   std::int64_t rows, columns;  // as cuBLASLt reads the memory, by columns
 
-  explicit Operand(const Tensor& x)
+  explicit BlasOperand(const Tensor& x)
       : memory(x),
         operation(memory.row_major ? CUBLAS_OP_N : CUBLAS_OP_T),
         rows(x.size(memory.row_major ? 2 : 1)),
@@ -118,10 +118,10 @@ struct Kernel {
   std::size_t workspace;  // bytes
 };
 
-class Kernels {
+class MatmulKernels {
  public:
-  static Kernels& instance() {
-    static auto* kernels = new Kernels;
+  static MatmulKernels& instance() {
+    static auto* kernels = new MatmulKernels;
     return *kernels;
   }
   /// The kernel, or nullopt.
@@ -164,7 +164,7 @@ bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activ
   DeviceGuard guard(device);
   const CublasLt& lt = cublaslt();
   cublasLtHandle_t handle = handle_of(device, lt);
-  const Operand left(c), right(a);  // c^T a^T
+  const BlasOperand left(c), right(a);  // c^T a^T
   const std::int64_t batches = y.size(0), m = y.size(1), n = y.size(2);
 
   Owned<cublasLtMatmulDesc_t> desc(lt.desc_destroy);
@@ -179,11 +179,11 @@ bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activ
   if (bias.defined()) {
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.data_ptr()));
   }
-  Layout left_layout(lt, y.dtype(), left.rows, left.columns, left.memory.leading, batches,
-                     left.memory.batch);
-  Layout right_layout(lt, y.dtype(), right.rows, right.columns, right.memory.leading, batches,
-                      right.memory.batch);
-  Layout result(lt, y.dtype(), n, m, n, batches, m * n);
+  BlasLayout left_layout(lt, y.dtype(), left.rows, left.columns, left.memory.leading, batches,
+                         left.memory.batch);
+  BlasLayout right_layout(lt, y.dtype(), right.rows, right.columns, right.memory.leading, batches,
+                          right.memory.batch);
+  BlasLayout result(lt, y.dtype(), n, m, n, batches, m * n);
 
   const Problem problem{
       device,
@@ -194,7 +194,7 @@ bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activ
        right.memory.leading, left.memory.batch, right.memory.batch, alignment_of(c.data_ptr()),
        alignment_of(a.data_ptr()), alignment_of(y.data_ptr()),
        bias.defined() ? alignment_of(bias.data_ptr()) : 0}};
-  const auto kernel = Kernels::instance().get(problem, [&]() -> std::optional<Kernel> {
+  const auto kernel = MatmulKernels::instance().get(problem, [&]() -> std::optional<Kernel> {
     Owned<cublasLtMatmulPreference_t> preference(lt.preference_destroy);
     check_blas(lt.preference_create(&preference.handle), "a preference");
     auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {

@@ -89,17 +89,17 @@ void visit_packs(const char* op, std::initializer_list<Tensor> tensors, F&& f) {
 
 /// The window that an output row (or column) averages: begin … end-1 of the input, divided by
 /// `extent`.
-struct Window {
+struct PoolWindow {
   std::int64_t begin, end, extent;
 };
 
 /// The windows along one dimension: sliding windows, or adaptive windows (stride 0).
-struct Axis {
+struct WindowAxis {
   std::int64_t inputs, outputs, kernel, stride, pad;
   Divisor by_inputs, by_outputs, by_stride;
 
-  Axis(std::int64_t inputs, std::int64_t outputs, std::int64_t kernel, std::int64_t stride,
-       std::int64_t pad)
+  WindowAxis(std::int64_t inputs, std::int64_t outputs, std::int64_t kernel, std::int64_t stride,
+             std::int64_t pad)
       : inputs(inputs),
         outputs(outputs),
         kernel(kernel),
@@ -109,7 +109,7 @@ struct Axis {
         by_outputs(outputs),
         by_stride(stride) {}
 
-  RONDO_HD Window window(std::int64_t i) const {
+  RONDO_HD PoolWindow window(std::int64_t i) const {
     if (stride == 0) {
       const std::int64_t begin = by_outputs.divide(i * inputs);
       const std::int64_t end = by_outputs.divide((i + 1) * inputs + outputs - 1);
@@ -134,17 +134,17 @@ struct Axis {
   }
 };
 
-Axis rows_of(const Tensor& x, const Tensor& y, const Pool2dParams& p) {
+WindowAxis rows_of(const Tensor& x, const Tensor& y, const Pool2dParams& p) {
   return {x.shape()[2], y.shape()[2], p.kernel_h, p.stride_h, p.pad_h};
 }
-Axis columns_of(const Tensor& x, const Tensor& y, const Pool2dParams& p) {
+WindowAxis columns_of(const Tensor& x, const Tensor& y, const Pool2dParams& p) {
   return {x.shape()[3], y.shape()[3], p.kernel_w, p.stride_w, p.pad_w};
 }
 constexpr Pool2dParams adaptive{
     .kernel_h = 0, .kernel_w = 0, .stride_h = 0, .stride_w = 0, .count_include_pad = false};
 
 template <class C>
-RONDO_HD C divisor(const Window& row, const Window& column, bool count_padding) {
+RONDO_HD C divisor(const PoolWindow& row, const PoolWindow& column, bool count_padding) {
   return count_padding
              ? static_cast<C>(row.extent) * static_cast<C>(column.extent)
              : static_cast<C>(row.end - row.begin) * static_cast<C>(column.end - column.begin);
@@ -181,10 +181,10 @@ struct MaxPool {
   Planes<T> x, y;
   Planes<std::int64_t> indices;
   Coordinates<V> outputs;
-  Axis rows, columns;
+  WindowAxis rows, columns;
   RONDO_HD void operator()(std::int64_t i) const {
     const auto [image, channel, p, q] = outputs(i);
-    const Window row = rows.window(p), column = columns.window(q);
+    const PoolWindow row = rows.window(p), column = columns.window(q);
     Values<T, V> best;
     Places<V> where;
     for (int k = 0; k < V; ++k) {
@@ -213,7 +213,7 @@ struct MaxPoolBackward {
   Planes<std::int64_t> indices;
   Planes<T> dx;
   Coordinates<V> inputs;
-  Axis rows, columns;
+  WindowAxis rows, columns;
   RONDO_HD void operator()(std::int64_t i) const {
     const auto [image, channel, h, w] = inputs(i);
     const std::int64_t here = h * columns.inputs + w;
@@ -251,11 +251,11 @@ template <class T, int V>
 struct AveragePool {
   Planes<T> x, y;
   Coordinates<V> outputs;
-  Axis rows, columns;
+  WindowAxis rows, columns;
   bool count_padding;
   RONDO_HD void operator()(std::int64_t i) const {
     const auto [image, channel, p, q] = outputs(i);
-    const Window row = rows.window(p), column = columns.window(q);
+    const PoolWindow row = rows.window(p), column = columns.window(q);
     Values<T, V> sum;
     for (int k = 0; k < V; ++k) sum.v[k] = 0;
     for (std::int64_t h = row.begin; h < row.end; ++h) {
@@ -274,7 +274,7 @@ template <class T, int V>
 struct AveragePoolBackward {
   Planes<T> dy, dx;
   Coordinates<V> inputs;
-  Axis rows, columns;
+  WindowAxis rows, columns;
   bool count_padding;
   RONDO_HD void operator()(std::int64_t i) const {
     const auto [image, channel, h, w] = inputs(i);
@@ -284,10 +284,10 @@ struct AveragePoolBackward {
     Values<T, V> sum;
     for (int k = 0; k < V; ++k) sum.v[k] = 0;
     for (std::int64_t p = first_row; p < last_row; ++p) {
-      const Window row = rows.window(p);
+      const PoolWindow row = rows.window(p);
       if (h < row.begin || h >= row.end) continue;
       for (std::int64_t q = first_column; q < last_column; ++q) {
-        const Window column = columns.window(q);
+        const PoolWindow column = columns.window(q);
         if (w < column.begin || w >= column.end) continue;
         const auto g = Values<T, V>::load(dy.data, dy.at(image, channel, p, q));
         const auto count = divisor<Compute<T>>(row, column, count_padding);

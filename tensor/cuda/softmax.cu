@@ -10,7 +10,7 @@ namespace rondo::cuda {
 namespace {
 
 template <bool log, class C, class T>
-struct Softmax {
+struct SoftmaxLine {
   Lines<2> lines;  // x, y
   std::int64_t length;
 
@@ -82,9 +82,9 @@ void CudaBackend::do_softmax(bool log, const Tensor& x, std::int64_t dim, const 
   const std::int64_t n = size_along(x, dim);
   visit_runs("softmax", lines, 2, n, [&]<class C, class T>() {
     if (log) {
-      walk<C, T>(device_, lines, n, Softmax<true, C, T>{lines, n});
+      walk<C, T>(device_, lines, n, SoftmaxLine<true, C, T>{lines, n});
     } else {
-      walk<C, T>(device_, lines, n, Softmax<false, C, T>{lines, n});
+      walk<C, T>(device_, lines, n, SoftmaxLine<false, C, T>{lines, n});
     }
   });
 }

@@ -8,6 +8,7 @@
 
 #include "nn/containers.h"
 #include "nn/linear.h"
+#include "optim/grad_scaler.h"
 #include "optim/sgd.h"
 #include "support/files.h"
 #include "support/ranks.h"
@@ -141,6 +142,30 @@ TEST(GradientSyncStrategy, CanBeWrittenOutside) {
   Halved halved;
   EXPECT_EQ(weights(0.5, &halved), weights(0.25, nullptr));
   EXPECT_EQ(halved.steps, 1);
+}
+
+// The scale is a power of two, so scaled and unscaled gradients are bit-identical.
+TEST(GradientSyncStrategy, ReproducibleStepsScaleTheirLoss) {
+  test::on_ranks(2, [](Comm comm) {
+    const auto trained = [&](optim::GradScaler* scaler) {
+      manual_seed(1);
+      nn::AnyModule model = nn::Sequential(nn::Linear(3, 2));
+      optim::SGD sgd(model.parameters(), {.lr = 0.5});
+      const auto sync = train::make_sync(model, sgd, comm, train::FitOptions{.shards = 2});
+      train::TrainStep step(
+          {.model = model, .optimizer = sgd, .sync = sync.get(), .scaler = scaler});
+      const data::Batch batch{randn({4, 3}), zeros({4}, {.dtype = i64})};
+      step(batch, {});
+      EXPECT_THAT(test::failure_of([&] {
+                    step(std::vector{batch, batch}, {});
+                  }),
+                  HasSubstr("cannot be combined with reproducible training"));
+      return std::pair(step.take_losses(true), model.parameters()[0].to_vector<float>());
+    };
+    optim::GradScaler scaler(Device::cpu(), {.growth_interval = 1});
+    EXPECT_EQ(trained(&scaler), trained(nullptr));
+    EXPECT_EQ(scaler.get_scale(), 2 * 65536.0);  // update() saw a step with finite gradients
+  });
 }
 
 TEST(GradientSyncStrategy, MeansAndWhatAResumedRunChanges) {

@@ -19,12 +19,15 @@ class ReproducibleSync final : public GradientSync {
       : parallel_(model, std::move(comm), {.shards = shards}) {}
 
   Tensor backward(const Step& step) override {
+    require(step.batches.size() == 1,
+            "TrainStep: gradients of several batches cannot be combined with reproducible "
+            "training");
     const data::Batch& batch = step.batches[0];
     step.zero_grad();
     {
       const TimelineTrace::Span span(step.trace, "shards");
       const AutocastIf amp(batch.input.device(), step.amp);
-      losses_.push_back(parallel_.backward(batch.input, batch.target, step.criterion));
+      losses_.push_back(parallel_.backward(batch.input, batch.target, step.criterion, step.scaled));
     }
     const auto& losses = parallel_.losses();
     for (std::size_t shard = 0; shard < losses.size(); ++shard) {
@@ -35,8 +38,6 @@ class ReproducibleSync final : public GradientSync {
     return {};
   }
   std::vector<double> take_losses(bool) override { return std::exchange(losses_, {}); }
-  bool is_flexible() const override { return false; }
-  bool scales_losses() const override { return false; }
   std::string differences(const io::Checkpoint&, const dist::Communicator&) const override {
     return {};  // the same bits on any number of ranks and threads
   }

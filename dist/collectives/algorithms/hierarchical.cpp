@@ -33,7 +33,7 @@
 namespace rondo::dist {
 namespace {
 
-struct Step {
+struct SequenceStep {
   std::string among;  // the world's numbers of the ranks that take part
   std::function<std::unique_ptr<Operation>()> make;
 };
@@ -41,7 +41,7 @@ struct Step {
 /// Runs one operation after another.
 class Sequence final : public Operation {
  public:
-  Sequence(std::vector<std::unique_ptr<SubsetTransport>> subsets, std::vector<Step> steps)
+  Sequence(std::vector<std::unique_ptr<SubsetTransport>> subsets, std::vector<SequenceStep> steps)
       : subsets_(std::move(subsets)), steps_(std::move(steps)) {}
 
   Poll poll() override {
@@ -60,7 +60,7 @@ class Sequence final : public Operation {
 
  private:
   std::vector<std::unique_ptr<SubsetTransport>> subsets_;  // what the steps run on
-  std::vector<Step> steps_;
+  std::vector<SequenceStep> steps_;
   std::size_t at_ = 0;
   std::unique_ptr<Operation> current_;
 };
@@ -117,7 +117,7 @@ std::unique_ptr<Operation> hierarchical_all_reduce(Transport& transport, ChunkBu
   options.divisor = n;
   char* bytes = static_cast<char*>(data);
   const std::int64_t size = size_of(dtype), ranks = std::ssize(mine);
-  std::vector<Step> steps;
+  std::vector<SequenceStep> steps;
   auto all_reduce_between = [&](char* first, std::int64_t elements) {
     if (is_one_node) return;
     steps.push_back({names_of(counterparts), [=, &between, &scratch] {

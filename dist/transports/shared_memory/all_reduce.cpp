@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "dist/collectives/algorithms/element_range.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -29,12 +30,6 @@ void copy(void* into, const void* from, std::size_t bytes) {
     std::memcpy(target, source, piece);
   std::memcpy(target, source, bytes);
 }
-
-/// Elements first … last - 1.
-struct Slice {
-  std::int64_t first = 0, last = 0;
-  std::int64_t count() const { return last - first; }
-};
 
 class SharedAllReduce final : public Operation {
  public:
@@ -116,15 +111,15 @@ class SharedAllReduce final : public Operation {
     }
     if (is_one_place) {
       phase_ = Phase::in_place;
-      const Slice mine = part(space_.rank(), {0, count_});
-      next_ = mine.first;
+      const ElementRange mine = part(space_.rank(), {0, count_});
+      next_ = mine.begin;
       for (int r = 0; r < space_.ranks(); ++r)
         theirs_.push_back(windows_.section(place.window, r) + place.offset);
       return;
     }
     if (is_read()) {
       phase_ = Phase::reading;
-      next_ = part(space_.rank(), {0, count_}).first;
+      next_ = part(space_.rank(), {0, count_}).begin;
       return;
     }
     phase_ = Phase::staged;
@@ -147,14 +142,14 @@ class SharedAllReduce final : public Operation {
   }
 
   Poll add_up_in_place() {
-    const Slice mine = part(space_.rank(), {0, count_});
-    const std::int64_t n = std::min<std::int64_t>(mine.last - next_, bytes_a_poll / size_);
+    const ElementRange mine = part(space_.rank(), {0, count_});
+    const std::int64_t n = std::min<std::int64_t>(mine.end - next_, bytes_a_poll / size_);
     std::vector<void*> into;
     for (char* x : theirs_) into.push_back(x + bytes(next_));
     const std::vector<const void*> from(into.begin(), into.end());
     if (n > 0) combine_all(into, from, n, dtype_, op_, divisor_);
     next_ += n;
-    if (next_ < mine.last) return Poll::moved;
+    if (next_ < mine.end) return Poll::moved;
     space_.arrive();
     phase_ = Phase::last_step;
     return Poll::moved;
@@ -176,9 +171,9 @@ class SharedAllReduce final : public Operation {
 
   // Reads a block of each other rank at a time, which stays in the cache until it is added.
   Poll add_up_read() {
-    const Slice mine = part(space_.rank(), {0, count_});
+    const ElementRange mine = part(space_.rank(), {0, count_});
     const std::int64_t n =
-        std::min<std::int64_t>(mine.last - next_, read_blocks / space_.ranks() / size_);
+        std::min<std::int64_t>(mine.end - next_, read_blocks / space_.ranks() / size_);
     if (n > 0) {
       const auto block = static_cast<std::size_t>(bytes(n));
       std::vector<const void*> from;
@@ -192,7 +187,7 @@ class SharedAllReduce final : public Operation {
       combine_all(into, from, n, dtype_, op_, divisor_);
       next_ += n;
     }
-    if (next_ < mine.last) return Poll::moved;
+    if (next_ < mine.end) return Poll::moved;
     space_.arrive();
     phase_ = Phase::summed;
     return Poll::moved;
@@ -200,9 +195,9 @@ class SharedAllReduce final : public Operation {
   // The last step: no rank may overwrite its tensor before the others have read its sums.
   Poll read_sums() {
     for (int r = 0; r < space_.ranks(); ++r) {
-      const Slice theirs = part(r, {0, count_});
-      if (r != space_.rank() && theirs.count() > 0 &&
-          !read(r, at(theirs), theirs.first, size_t_of(theirs)))
+      const ElementRange theirs = part(r, {0, count_});
+      if (r != space_.rank() && theirs.size() > 0 &&
+          !read(r, at(theirs), theirs.begin, size_t_of(theirs)))
         return Poll::idle;
     }
     space_.arrive();
@@ -229,28 +224,28 @@ class SharedAllReduce final : public Operation {
            cache_line;
   }
   std::int64_t block_count() const { return part_bytes() / size_ * space_.ranks(); }
-  Slice block(std::int64_t b) const {
+  ElementRange block(std::int64_t b) const {
     return {std::min(b * block_count(), count_), std::min((b + 1) * block_count(), count_)};
   }
   /// The part of a range that rank r adds: whole cache lines, so that no two ranks write to one
   /// line.
-  Slice part(int r, Slice of) const {
-    const std::int64_t lines = (bytes(of.count()) + cache_line - 1) / cache_line;
+  ElementRange part(int r, ElementRange of) const {
+    const std::int64_t lines = (bytes(of.size()) + cache_line - 1) / cache_line;
     const std::int64_t most = (lines + space_.ranks() - 1) / space_.ranks() * cache_line / size_;
-    return {std::min(of.first + r * most, of.last), std::min(of.first + (r + 1) * most, of.last)};
+    return {std::min(of.begin + r * most, of.end), std::min(of.begin + (r + 1) * most, of.end)};
   }
 
-  void copy_in(Slice of) {
+  void copy_in(ElementRange of) {
     for (int r = 0; r < space_.ranks(); ++r) {
-      const Slice theirs = part(r, of);
-      if (r != space_.rank() && theirs.count() > 0)
+      const ElementRange theirs = part(r, of);
+      if (r != space_.rank() && theirs.size() > 0)
         copy(space_.next_stage() + r * part_bytes(), at(theirs), size_t_of(theirs));
     }
   }
-  void add_up(Slice of) {
+  void add_up(ElementRange of) {
     const int me = space_.rank();
-    const Slice mine = part(me, of);
-    if (mine.count() == 0) return;
+    const ElementRange mine = part(me, of);
+    if (mine.size() == 0) return;
     std::vector<const void*> from;
     std::vector<void*> into = {at(mine)};
     for (int r = 0; r < space_.ranks(); ++r) {
@@ -258,19 +253,19 @@ class SharedAllReduce final : public Operation {
       from.push_back(r == me ? at(mine) : staged);
       if (r != me) into.push_back(staged);
     }
-    combine_all(into, from, mine.count(), dtype_, op_, divisor_);
+    combine_all(into, from, mine.size(), dtype_, op_, divisor_);
   }
-  void copy_out(Slice of) {
+  void copy_out(ElementRange of) {
     for (int r = 0; r < space_.ranks(); ++r) {
-      const Slice theirs = part(r, of);
-      if (r != space_.rank() && theirs.count() > 0)
+      const ElementRange theirs = part(r, of);
+      if (r != space_.rank() && theirs.size() > 0)
         copy(at(theirs), space_.last_stage() + r * part_bytes(), size_t_of(theirs));
     }
   }
 
   std::int64_t bytes(std::int64_t count) const { return count * size_; }
-  std::size_t size_t_of(Slice r) const { return static_cast<std::size_t>(bytes(r.count())); }
-  char* at(Slice r) const { return data_ + bytes(r.first); }
+  std::size_t size_t_of(ElementRange r) const { return static_cast<std::size_t>(bytes(r.size())); }
+  char* at(ElementRange r) const { return data_ + bytes(r.begin); }
 
   SharedSpace& space_;
   const SharedWindows& windows_;

@@ -32,12 +32,12 @@ std::uint64_t random_token() {
 }
 
 /// Segments of this process, for its other threads.
-struct Registry {
+struct SegmentRegistry {
   std::mutex mutex;
   std::map<std::string, std::weak_ptr<Segment>> by_name;
 };
-Registry& registry() {
-  static auto* all = new Registry;  // never destroyed: statics may own segments
+SegmentRegistry& registry() {
+  static auto* all = new SegmentRegistry;  // never destroyed: statics may own segments
   return *all;
 }
 

@@ -15,91 +15,48 @@ Rule unary(const char* op_type) {
   return [=](OpWriter& w) { return Names{w.node(op_type, {w.in(0)})}; };
 }
 
-/// The op of ONNX that is this one; null: it has a rule of its own below, or cannot be exported.
-constexpr const char* onnx_name(UnaryOp op) {
-  switch (op) {
-    case UnaryOp::neg:
-      return "Neg";
-    case UnaryOp::abs:
-      return "Abs";
-    case UnaryOp::sign:
-      return "Sign";
-    case UnaryOp::relu:
-      return "Relu";
-    case UnaryOp::exp:
-      return "Exp";
-    case UnaryOp::log:
-      return "Log";
-    case UnaryOp::sqrt:
-      return "Sqrt";
-    case UnaryOp::reciprocal:
-      return "Reciprocal";
-    case UnaryOp::sin:
-      return "Sin";
-    case UnaryOp::cos:
-      return "Cos";
-    case UnaryOp::tan:
-      return "Tan";
-    case UnaryOp::sinh:
-      return "Sinh";
-    case UnaryOp::cosh:
-      return "Cosh";
-    case UnaryOp::asin:
-      return "Asin";
-    case UnaryOp::acos:
-      return "Acos";
-    case UnaryOp::atan:
-      return "Atan";
-    case UnaryOp::asinh:
-      return "Asinh";
-    case UnaryOp::acosh:
-      return "Acosh";
-    case UnaryOp::atanh:
-      return "Atanh";
-    case UnaryOp::tanh:
-      return "Tanh";
-    case UnaryOp::sigmoid:
-      return "Sigmoid";
-    case UnaryOp::erf:
-      return "Erf";
-    case UnaryOp::floor:
-      return "Floor";
-    case UnaryOp::ceil:
-      return "Ceil";
-    case UnaryOp::round:
-      return "Round";
-    case UnaryOp::softplus:
-      return "Softplus";
-    case UnaryOp::square:
-    case UnaryOp::logical_not:
-    case UnaryOp::isnan:
-    case UnaryOp::leaky_relu:
-    case UnaryOp::add_scalar:
-    case UnaryOp::mul_scalar:
-    case UnaryOp::pow_scalar:
-    case UnaryOp::clamp:
-    case UnaryOp::expm1:
-    case UnaryOp::erfc:
-    case UnaryOp::erfinv:
-    case UnaryOp::lgamma:
-    case UnaryOp::digamma:
-    case UnaryOp::polygamma:
-    case UnaryOp::log10:
-    case UnaryOp::log2:
-    case UnaryOp::exp2:
-    case UnaryOp::log1p:
-    case UnaryOp::rsqrt:
-    case UnaryOp::trunc:
-    case UnaryOp::gelu:
-    case UnaryOp::gelu_tanh:
-    case UnaryOp::silu:
-    case UnaryOp::isinf:
-    case UnaryOp::isfinite:
-    case UnaryOp::fake_quantize:
-      return nullptr;
-  }
-  return nullptr;
-}
+struct UnaryName {
+  UnaryOp op;
+  const char* onnx;  // null: the op has a rule of its own below, or cannot be exported
+};
+/// In the order of tensor/ops_table.h.
+constexpr UnaryName unary_names[] = {
+    {UnaryOp::neg, "Neg"},           {UnaryOp::abs, "Abs"},
+    {UnaryOp::sign, "Sign"},         {UnaryOp::square, nullptr},
+    {UnaryOp::relu, "Relu"},         {UnaryOp::logical_not, nullptr},
+    {UnaryOp::isnan, nullptr},       {UnaryOp::leaky_relu, nullptr},
+    {UnaryOp::add_scalar, nullptr},  {UnaryOp::mul_scalar, nullptr},
+    {UnaryOp::pow_scalar, nullptr},  {UnaryOp::clamp, nullptr},
+    {UnaryOp::exp, "Exp"},           {UnaryOp::expm1, nullptr},
+    {UnaryOp::log, "Log"},           {UnaryOp::log1p, nullptr},
+    {UnaryOp::exp2, nullptr},        {UnaryOp::log2, nullptr},
+    {UnaryOp::log10, nullptr},       {UnaryOp::sqrt, "Sqrt"},
+    {UnaryOp::rsqrt, nullptr},       {UnaryOp::reciprocal, "Reciprocal"},
+    {UnaryOp::sin, "Sin"},           {UnaryOp::cos, "Cos"},
+    {UnaryOp::tan, "Tan"},           {UnaryOp::sinh, "Sinh"},
+    {UnaryOp::cosh, "Cosh"},         {UnaryOp::asin, "Asin"},
+    {UnaryOp::acos, "Acos"},         {UnaryOp::atan, "Atan"},
+    {UnaryOp::asinh, "Asinh"},       {UnaryOp::acosh, "Acosh"},
+    {UnaryOp::atanh, "Atanh"},       {UnaryOp::tanh, "Tanh"},
+    {UnaryOp::sigmoid, "Sigmoid"},   {UnaryOp::erf, "Erf"},
+    {UnaryOp::erfc, nullptr},        {UnaryOp::erfinv, nullptr},
+    {UnaryOp::lgamma, nullptr},      {UnaryOp::digamma, nullptr},
+    {UnaryOp::polygamma, nullptr},   {UnaryOp::floor, "Floor"},
+    {UnaryOp::ceil, "Ceil"},         {UnaryOp::round, "Round"},
+    {UnaryOp::trunc, nullptr},       {UnaryOp::gelu, nullptr},
+    {UnaryOp::gelu_tanh, nullptr},   {UnaryOp::silu, nullptr},
+    {UnaryOp::softplus, "Softplus"}, {UnaryOp::isinf, nullptr},
+    {UnaryOp::isfinite, nullptr},    {UnaryOp::fake_quantize, nullptr},
+};
+
+#define RONDO_ROW(...) +1
+constexpr bool all_have_names = [] {
+  for (std::size_t i = 0; i < std::size(unary_names); ++i)
+    if (unary_names[i].op != static_cast<UnaryOp>(i)) return false;
+  return std::size(unary_names) == 0 RONDO_UNARY_OPS(RONDO_ROW);
+}();
+#undef RONDO_ROW
+static_assert(all_have_names, "unary_names needs a row for each op, in the order of ops_table.h");
 
 Rule binary(const char* op_type) {
   return [=](OpWriter& w) { return Names{w.node(op_type, {w.in(0), w.in(1)})}; };
@@ -242,10 +199,8 @@ Names variance(OpWriter& w) {
 }  // namespace
 
 void add_elementwise_rules(Rules& rules) {
-#define RONDO_ROW(op, ...) \
-  if (onnx_name(UnaryOp::op) != nullptr) rules.emplace(#op, unary(onnx_name(UnaryOp::op)));
-  RONDO_UNARY_OPS(RONDO_ROW)
-#undef RONDO_ROW
+  for (const UnaryName& name : unary_names)
+    if (name.onnx != nullptr) rules.emplace(name_of(name.op), unary(name.onnx));
   rules.insert({{"leaky_relu", leaky_relu},
                 {"silu", silu},
                 {"gelu", gelu},

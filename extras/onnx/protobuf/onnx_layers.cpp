@@ -60,10 +60,10 @@ Names conv_transpose2d(OpWriter& w) {
 
 /// The windows of a pooling op. ceil_mode is expressed as padding at the end, as much as the last
 /// window needs: runtimes agree about padding, but differ about ceil_mode.
-struct Windows {
+struct OnnxWindows {
   Integers kernel, stride, padding, end;
 
-  explicit Windows(const OpWriter& w)
+  explicit OnnxWindows(const OpWriter& w)
       : kernel(w.integers("kernel")), stride(w.integers("stride")), padding(w.integers("padding")) {
     for (std::size_t d = 0; d < 2; ++d)
       end.push_back(std::max<std::int64_t>((w.fixed(w.out_sizes()[d + 2]) - 1) * stride[d] +
@@ -75,7 +75,7 @@ struct Windows {
 };
 
 Names max_pool2d(OpWriter& w) {
-  const Windows windows(w);
+  const OnnxWindows windows(w);
   return {w.node(
       "MaxPool", {w.in(0)},
       {{"kernel_shape", windows.kernel}, {"strides", windows.stride}, {"pads", windows.pads()}})};
@@ -84,7 +84,7 @@ Names max_pool2d(OpWriter& w) {
 /// With ceil_mode, a window that extends beyond the padded image is divided by the number of its
 /// elements inside, including padding. In that case the image is padded first.
 Names avg_pool2d(OpWriter& w) {
-  Windows windows(w);
+  OnnxWindows windows(w);
   std::int64_t includes = w.integer("count_include_pad");
   std::string x = w.in(0);
   if (includes == 1 &&

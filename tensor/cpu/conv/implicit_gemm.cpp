@@ -139,9 +139,9 @@ StoragePtr panels_of(const Tensor& w, bool backward) {
 
 /// Σ over pixels of (the values of x they read), transposed, times dy: for each panel of filters a
 /// matrix (taps x channels, panel).
-class WeightSums {
+class GemmWeightSums {
  public:
-  WeightSums(const Tensor& dy, const Tensor& x, const Tensor& dw, const Conv2dParams& params)
+  GemmWeightSums(const Tensor& dy, const Tensor& x, const Tensor& dw, const Conv2dParams& params)
       : x_(x),
         dy_(dy),
         taps_(taps_of(dy_, dw.size(2), dw.size(3), params)),
@@ -286,7 +286,7 @@ void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
 
 void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                             const Conv2dParams& params) {
-  WeightSums sums(dy, x, dw, params);
+  GemmWeightSums sums(dy, x, dw, params);
   sums.sum();
   sums.store(dw);
 }

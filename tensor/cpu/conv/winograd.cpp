@@ -54,7 +54,7 @@ struct Images {
 };
 
 /// A block of tiles between the transforms (isa/table.h).
-struct Block {
+struct TileBlock {
   float* data;
   Index points = winograd::points;
 
@@ -128,27 +128,27 @@ class Convolution {
   }
 
  private:
-  Index in_floats() const { return Block::floats(x_.channels(), points_); }
-  Index floats() const { return in_floats() + Block::floats(y_.channels(), points_); }
-  Block in(float* scratch) const { return {scratch, points_}; }
-  Block out(float* scratch) const { return {scratch + in_floats(), points_}; }
+  Index in_floats() const { return TileBlock::floats(x_.channels(), points_); }
+  Index floats() const { return in_floats() + TileBlock::floats(y_.channels(), points_); }
+  TileBlock in(float* scratch) const { return {scratch, points_}; }
+  TileBlock out(float* scratch) const { return {scratch + in_floats(), points_}; }
 
-  void load(Index t, const Block& in, Index i) const {
+  void load(Index t, const TileBlock& in, Index i) const {
     const auto at = tiles_[t];
     x_.kernels.input(x_[at.image], x_.plane, at.top - pad_h_, at.left - pad_w_, in.tile(i));
   }
-  void store(const Block& out, Index i, Index t) const {
+  void store(const TileBlock& out, Index i, Index t) const {
     const auto at = tiles_[t];
     y_.kernels.output(out.tile(i), y_.plane, at.top, at.left, bias_, y_[at.image]);
   }
   /// Multiplies `columns` columns of point p, starting at `first`, for `count` tiles.
-  void multiply(Index p, const Block& in, const Block& out, Index count, Index first,
+  void multiply(Index p, const TileBlock& in, const TileBlock& out, Index count, Index first,
                 Index columns) const {
     const PackedKernels& k = kernels().packed;
     const Index depth = x_.channels();
     const auto* u = static_cast<const float*>(weights_->data());
     k.multiply(in.packed(p), u + (p * y_.channels() + first) * depth, count, depth, columns, false,
-               out.point(p) + Block::floats(first, points_), Block::group(points_));
+               out.point(p) + TileBlock::floats(first, points_), TileBlock::group(points_));
   }
 
   /// Each thread processes its share of the tiles, one block at a time.
@@ -157,7 +157,7 @@ class Convolution {
     const Scratch scratch(threads * floats());
     parallel_shares(tiles_.count, threads, [&](int share, Index begin, Index end) {
       float* const part = scratch.data() + share * floats();
-      const Block in = this->in(part), out = this->out(part);
+      const TileBlock in = this->in(part), out = this->out(part);
       if (end - begin < winograd_tiles) std::fill(in.data, out.data, 0.f);
       for (Index t = begin; t < end; t += winograd_tiles) {
         const Index count = std::min(winograd_tiles, end - t);
@@ -172,7 +172,7 @@ class Convolution {
   /// most of the time here.
   void convolve_together() const {
     const Scratch scratch(floats());
-    const Block in = this->in(scratch.data()), out = this->out(scratch.data());
+    const TileBlock in = this->in(scratch.data()), out = this->out(scratch.data());
     parallel_shares(threads_, threads_, [&](int share, Index, Index) {
       const auto from = [&](Index n) { return n * share / threads_; };
       const auto to = [&](Index n) { return n * (share + 1) / threads_; };
@@ -193,10 +193,10 @@ class Convolution {
     });
   }
   /// Clears the rows of a point after the first `count`, because they are multiplied as well.
-  void clear_after(Index count, const Block& in, Index p) const {
+  void clear_after(Index count, const TileBlock& in, Index p) const {
     const Index lanes = kernels().winograd.lanes;
     for (Index c = 0; c < x_.channels(); c += lanes)
-      std::fill_n(in.point(p) + Block::floats(c, points_) + count * lanes,
+      std::fill_n(in.point(p) + TileBlock::floats(c, points_) + count * lanes,
                   (winograd_tiles - count) * lanes, 0.f);
   }
 
@@ -287,11 +287,11 @@ class WeightSums {
     sums_.emplace(sums * size_);
     blocks_.emplace(blocks * block_floats());
   }
-  Index x_floats() const { return Block::floats(rows_); }
-  Index block_floats() const { return x_floats() + Block::floats(columns_); }
+  Index x_floats() const { return TileBlock::floats(rows_); }
+  Index block_floats() const { return x_floats() + TileBlock::floats(columns_); }
   float* sums(Index share) const { return sums_->data() + share * size_; }
-  Block x_block(Index i) const { return {blocks_->data() + i * block_floats()}; }
-  Block dy_block(Index i) const { return {x_block(i).data + x_floats()}; }
+  TileBlock x_block(Index i) const { return {blocks_->data() + i * block_floats()}; }
+  TileBlock dy_block(Index i) const { return {x_block(i).data + x_floats()}; }
   /// Transforms `count` tiles, starting at tile t, into a block.
   void load(Index t, Index count, Index block) const {
     for (Index i = 0; i < count; ++i) {

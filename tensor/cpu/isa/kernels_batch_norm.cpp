@@ -151,7 +151,7 @@ inline void sum_terms(Index rows, Index channels, const Body& body, float* a, fl
 
 /// The terms x - shift and its square.
 template <class T>
-struct Moments {
+struct MomentTerms {
   const T* x;
   const float* shift;
   template <class V, class Factors>
@@ -164,16 +164,16 @@ struct Moments {
 template <class T>
 void moments(const T* x, Index rows, Index channels, const float* shift, float* sum,
              float* sum_squares) {
-  sum_terms(rows, channels, Moments<T>{x, shift}, sum, sum_squares);
+  sum_terms(rows, channels, MomentTerms<T>{x, shift}, sum, sum_squares);
 }
 
 /// Up to this value, y of type T becomes 0: bf16 has no smaller positive numbers.
 template <class T>
 constexpr float largest_zero = std::is_same_v<T, float> ? 0.0f : 0x1p-134f;
 
-enum class Relu { none, plain, with_bits };
+enum class ReluKind { none, plain, with_bits };
 
-template <class T, bool has_residual, Relu relu>
+template <class T, bool has_residual, ReluKind relu>
 struct Apply {
   const T *x, *residual;
   T* y;
@@ -186,9 +186,9 @@ struct Apply {
         multiply_add(read<V>(x + i) - Factors::template factor<V>(mean, c),
                      Factors::template factor<V>(scale, c), Factors::template factor<V>(offset, c));
     if constexpr (has_residual) v += read<V>(residual + i);
-    if constexpr (relu == Relu::with_bits && std::is_same_v<V, Vec>)
+    if constexpr (relu == ReluKind::with_bits && std::is_same_v<V, Vec>)
       store_bits(bits, i, v, largest_zero<T>);
-    write(y + i, relu != Relu::none ? (v < 0 ? V{} : v) : v, past_caches);
+    write(y + i, relu != ReluKind::none ? (v < 0 ? V{} : v) : v, past_caches);
   }
 };
 
@@ -196,7 +196,7 @@ template <class T>
 void apply(const T* x, const T* residual, T* y, std::uint8_t* bits, Index rows, Index channels,
            const float* mean, const float* scale, const float* offset, bool relu,
            bool past_caches) {
-  auto run = [&]<Relu kind>() {
+  auto run = [&]<ReluKind kind>() {
     if (residual != nullptr)
       for_rows(rows, channels,
                Apply<T, true, kind>{x, residual, y, bits, mean, scale, offset, past_caches});
@@ -205,28 +205,28 @@ void apply(const T* x, const T* residual, T* y, std::uint8_t* bits, Index rows, 
                Apply<T, false, kind>{x, residual, y, bits, mean, scale, offset, past_caches});
     if (past_caches) stream_end();
   };
-  if (!relu) return run.template operator()<Relu::none>();
-  if (bits == nullptr) return run.template operator()<Relu::plain>();
-  run.template operator()<Relu::with_bits>();
+  if (!relu) return run.template operator()<ReluKind::none>();
+  if (bits == nullptr) return run.template operator()<ReluKind::plain>();
+  run.template operator()<ReluKind::with_bits>();
 }
 
 // ---- Backward ----
 
-enum class Mask { none, from_bits, from_y, from_x };
+enum class MaskSource { none, from_bits, from_y, from_x };
 
 /// The gradient before the relu: dy where the relu's input or output is above 0, otherwise 0.
-template <class T, Mask mask>
+template <class T, MaskSource mask>
 struct Gradient {
   const T *dy, *x;
   ReluMask<T> relu;
   template <class V, class Factors>
   V at(Index i, Index c) const {
     const V g = read<V>(dy + i);
-    if constexpr (mask == Mask::none) return g;
-    if constexpr (mask == Mask::from_bits && std::is_same_v<V, Vec>)
+    if constexpr (mask == MaskSource::none) return g;
+    if constexpr (mask == MaskSource::from_bits && std::is_same_v<V, Vec>)
       return where_bits(relu.bits, i, g);
     V v{};
-    if constexpr (mask == Mask::from_y) {
+    if constexpr (mask == MaskSource::from_y) {
       v = read<V>(relu.y + i);
     } else {
       v = multiply_add(read<V>(x + i) - Factors::template factor<V>(relu.mean, c),
@@ -240,14 +240,14 @@ struct Gradient {
 /// Calls f.operator()<mask>() with the kind of mask.
 template <class T, class F>
 void visit_mask(const ReluMask<T>& relu, F f) {
-  if (relu.bits != nullptr) return f.template operator()<Mask::from_bits>();
-  if (relu.y != nullptr) return f.template operator()<Mask::from_y>();
-  if (relu.scale != nullptr) return f.template operator()<Mask::from_x>();
-  f.template operator()<Mask::none>();
+  if (relu.bits != nullptr) return f.template operator()<MaskSource::from_bits>();
+  if (relu.y != nullptr) return f.template operator()<MaskSource::from_y>();
+  if (relu.scale != nullptr) return f.template operator()<MaskSource::from_x>();
+  f.template operator()<MaskSource::none>();
 }
 
 /// The terms g and g (x - mean).
-template <class T, Mask mask>
+template <class T, MaskSource mask>
 struct GradientTerms {
   Gradient<T, mask> gradient;
   const float* mean;
@@ -261,13 +261,13 @@ struct GradientTerms {
 template <class T>
 void backward_sums(const T* dy, const T* x, const ReluMask<T>& relu, Index rows, Index channels,
                    const float* mean, float* sum_g, float* sum_gx) {
-  visit_mask(relu, [&]<Mask mask>() {
+  visit_mask(relu, [&]<MaskSource mask>() {
     sum_terms(rows, channels, GradientTerms<T, mask>{{dy, x, relu}, mean}, sum_g, sum_gx);
   });
 }
 
 /// dx = g a + (x - mean) b + d.
-template <class T, Mask mask, bool has_residual>
+template <class T, MaskSource mask, bool has_residual>
 struct ApplyGradient {
   Gradient<T, mask> gradient;
   T *dx, *dresidual;
@@ -289,7 +289,7 @@ template <class T>
 void backward_apply(const T* dy, const T* x, const ReluMask<T>& relu, T* dx, T* dresidual,
                     Index rows, Index channels, const float* mean, const float* a, const float* b,
                     const float* d, bool past_caches) {
-  visit_mask(relu, [&]<Mask mask>() {
+  visit_mask(relu, [&]<MaskSource mask>() {
     const Gradient<T, mask> gradient{dy, x, relu};
     if (dresidual != nullptr)
       for_rows(rows, channels,
