@@ -1,5 +1,5 @@
 // Tensor's differentiable methods. Each calls the free function of the same name in autograd/ops,
-// or combines several of them (t, T, squeeze, repeat).
+// or combines several of them (t, T, repeat). The others are in more_methods.cpp and in_place.cpp.
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
@@ -29,6 +29,7 @@ Tensor Tensor::view(const Dims& sizes) const { return rondo::view(*this, sizes);
 Tensor Tensor::flatten(std::int64_t start_dim, std::int64_t end_dim) const {
   return rondo::flatten(*this, start_dim, end_dim);
 }
+Tensor Tensor::squeeze() const { return rondo::squeeze(*this); }
 Tensor Tensor::squeeze(std::int64_t dim) const { return rondo::squeeze(*this, dim); }
 Tensor Tensor::unsqueeze(std::int64_t dim) const { return rondo::unsqueeze(*this, dim); }
 Tensor Tensor::expand(const Dims& sizes) const { return rondo::expand(*this, sizes); }
@@ -47,14 +48,6 @@ Tensor Tensor::T() const {
   Dims order;
   for (std::int64_t d = dim(); d-- > 0;) order.push_back(d);
   return rondo::permute(*this, order);
-}
-Tensor Tensor::squeeze() const {
-  const OpName op("squeeze");
-  Dims sizes;
-  for (const std::int64_t size : shape()) {
-    if (size != 1) sizes.push_back(size);
-  }
-  return rondo::view(*this, sizes);
 }
 Tensor Tensor::repeat(const Dims& repeats) const {
   const OpName op("repeat");
@@ -126,7 +119,7 @@ Tensor Tensor::triu(std::int64_t diagonal) const { return rondo::triu(*this, dia
 Tensor Tensor::roll(const Dims& shifts, const Dims& dims) const {
   return rondo::roll(*this, shifts, dims);
 }
-Tensor Tensor::movedim(std::int64_t source, std::int64_t destination) const {
+Tensor Tensor::movedim(const Dims& source, const Dims& destination) const {
   return rondo::movedim(*this, source, destination);
 }
 Tensor Tensor::unflatten(std::int64_t dim, const Dims& sizes) const {
@@ -134,6 +127,9 @@ Tensor Tensor::unflatten(std::int64_t dim, const Dims& sizes) const {
 }
 Tensor Tensor::tile(const Dims& repeats) const { return rondo::tile(*this, repeats); }
 Tensor Tensor::repeat_interleave(std::int64_t repeats, std::optional<std::int64_t> dim) const {
+  return rondo::repeat_interleave(*this, repeats, dim);
+}
+Tensor Tensor::repeat_interleave(const Tensor& repeats, std::optional<std::int64_t> dim) const {
   return rondo::repeat_interleave(*this, repeats, dim);
 }
 std::vector<Tensor> Tensor::unbind(std::int64_t dim) const { return rondo::unbind(*this, dim); }
@@ -351,64 +347,5 @@ Tensor Tensor::log_softmax(std::int64_t dim) const { return rondo::log_softmax(*
 Tensor Tensor::relu() const { return rondo::relu(*this); }
 Tensor Tensor::sigmoid() const { return rondo::sigmoid(*this); }
 Tensor Tensor::tanh() const { return rondo::tanh(*this); }
-
-// In place: each computes a new tensor and copies it.
-
-namespace {
-/// Overwrite(x, op)(result). It exists before the result is computed, so that errors name the op.
-class Overwrite {
- public:
-  Overwrite(const Tensor& x, const char* op) : x_(x), op_(op), name_(op) {
-    check_in_place(x, op);
-    require_distinct_elements(x, op);
-  }
-  /// Throws DTypeError if x holds integers and the result is a float.
-  const Tensor& operator()(const Tensor& result) const {
-    require<DTypeError>(is_floating(x_.dtype()) || !is_floating(result.dtype()), op_,
-                        ": a result of ", result.dtype(), " does not fit into a tensor of ",
-                        x_.dtype());
-    return x_.copy_(result);
-  }
-
- private:
-  const Tensor& x_;
-  const char* op_;
-  OpName name_;
-};
-}  // namespace
-
-const Tensor& Tensor::clamp_(Scalar low, Scalar high) const {
-  return Overwrite(*this, "clamp_")(rondo::clamp(*this, low, high));
-}
-const Tensor& Tensor::clamp_min_(Scalar low) const {
-  return Overwrite(*this, "clamp_min_")(rondo::clamp_min(*this, low));
-}
-const Tensor& Tensor::clamp_max_(Scalar high) const {
-  return Overwrite(*this, "clamp_max_")(rondo::clamp_max(*this, high));
-}
-const Tensor& Tensor::abs_() const { return Overwrite(*this, "abs_")(rondo::abs(*this)); }
-const Tensor& Tensor::neg_() const { return Overwrite(*this, "neg_")(rondo::neg(*this)); }
-const Tensor& Tensor::exp_() const { return Overwrite(*this, "exp_")(rondo::exp(*this)); }
-const Tensor& Tensor::log_() const { return Overwrite(*this, "log_")(rondo::log(*this)); }
-const Tensor& Tensor::sqrt_() const { return Overwrite(*this, "sqrt_")(rondo::sqrt(*this)); }
-const Tensor& Tensor::relu_() const { return Overwrite(*this, "relu_")(rondo::relu(*this)); }
-const Tensor& Tensor::sigmoid_() const {
-  return Overwrite(*this, "sigmoid_")(rondo::sigmoid(*this));
-}
-const Tensor& Tensor::tanh_() const { return Overwrite(*this, "tanh_")(rondo::tanh(*this)); }
-const Tensor& Tensor::floor_() const { return Overwrite(*this, "floor_")(rondo::floor(*this)); }
-const Tensor& Tensor::round_() const { return Overwrite(*this, "round_")(rondo::round(*this)); }
-const Tensor& Tensor::pow_(Scalar exponent) const {
-  return Overwrite(*this, "pow_")(rondo::pow(*this, exponent));
-}
-const Tensor& Tensor::lerp_(const Tensor& end, double weight) const {
-  return Overwrite(*this, "lerp_")(rondo::lerp(*this, end, weight));
-}
-const Tensor& Tensor::addcmul_(const Tensor& a, const Tensor& b, double value) const {
-  return Overwrite(*this, "addcmul_")(addcmul(a, b, value));
-}
-const Tensor& Tensor::addcdiv_(const Tensor& a, const Tensor& b, double value) const {
-  return Overwrite(*this, "addcdiv_")(addcdiv(a, b, value));
-}
 
 }  // namespace rondo

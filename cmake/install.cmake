@@ -57,6 +57,7 @@ install(FILES ${PROJECT_BINARY_DIR}/rondoConfig.cmake ${PROJECT_BINARY_DIR}/rond
 # pkg-config, for projects that do not use CMake. A program that links static libraries also needs
 # what they need.
 set(rondo_libs)
+set(rondo_requires)
 foreach(target ${rondo_targets})
   get_target_property(type ${target} TYPE)
   if(NOT type STREQUAL "INTERFACE_LIBRARY")
@@ -70,7 +71,7 @@ if(NOT BUILD_SHARED_LIBS)
     list(APPEND rondo_libs -ljpeg -lpng)
   endif()
   if(rondo_has_protobuf)
-    list(APPEND rondo_libs -lprotobuf-lite)
+    set(rondo_requires protobuf-lite)  # its own file names Abseil, which it needs from version 22 on
   endif()
   if(rondo_has_lapack)
     list(APPEND rondo_libs ${RONDO_LAPACKE_LIBRARY})

@@ -25,6 +25,12 @@ KINDS = {
     "optim": "torch.optim",
     "optim.lr_scheduler": "torch.optim.lr_scheduler",
     "Tensor": "torch.Tensor",
+    "torch": "torch",
+    "linalg": "torch.linalg",
+    "fft": "torch.fft",
+    "special": "torch.special",
+    "nn.init": "torch.nn.init",
+    "nn.utils": "torch.nn.utils",
 }
 
 
@@ -33,16 +39,30 @@ def text_of(*patterns):
 
 
 CLASSES = set(re.findall(r"^(?:struct|class|using) (\w+)", text_of("nn/*.h", "optim/*.h", "dist/*/*.h"), re.M))
-FUNCTIONS = set(re.findall(r"^(?:[\w:<>]+[ &*]+)+(\w+)\(", text_of("autograd/*.h", "autograd/ops/*.h", "tensor/*.h", "extras/linalg/linalg.h"), re.M))
+
+
+def functions_of(*patterns):
+    return set(re.findall(r"^(?:[\w:<>]+[ &*]+)+(\w+)\(", text_of(*patterns), re.M))
+
+
+FUNCTIONS = functions_of("autograd/*.h", "autograd/ops/*.h", "tensor/*.h")
+IN_NAMESPACE = {
+    "linalg": functions_of("extras/linalg/linalg.h"),
+    "fft": functions_of("extras/fft/fft.h"),
+    "nn.init": functions_of("nn/init.h"),
+    "nn.utils": functions_of("nn/*.h", "optim/*.h"),
+}
 METHODS = set(re.findall(r"^  (?:[\w:<>]+[ &*]+)+(\w+)\(", text_of("tensor/tensor.h"), re.M))
 WORDS = set(re.findall(r"\w+", text_of(*(f"{folder}/**/*.h" for folder in ("tensor", "autograd", "nn", "optim", "dist", "extras")))))
 
 
 def is_found(kind, name, others):
     """Whether a header of rondo declares a name of PyTorch. `others` mean something else in rondo."""
-    if kind == "Tensor" and name in METHODS:
-        return True
-    return name in (FUNCTIONS if kind in ("Tensor", "nn.functional") else CLASSES) and f"{kind}.{name}" not in others
+    if f"{kind}.{name}" in others:
+        return False
+    if kind in ("nn", "optim", "optim.lr_scheduler"):
+        return name in CLASSES
+    return name in IN_NAMESPACE.get(kind, FUNCTIONS) or (kind == "Tensor" and name in METHODS)
 
 
 def is_declared(name):

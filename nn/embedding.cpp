@@ -58,8 +58,8 @@ Tensor EmbeddingBag::run(const Tensor& index, const Tensor& offsets,
   return embedding_bag(weight, index, offsets,
                        {.mode = options.mode,
                         .per_sample_weights = per_sample_weights,
-                        .padding_idx = options.padding_idx,
-                        .include_last_offset = options.include_last_offset});
+                        .include_last_offset = options.include_last_offset,
+                        .padding_idx = options.padding_idx});
 }
 
 }  // namespace rondo::nn

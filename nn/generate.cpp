@@ -56,8 +56,8 @@ Tensor generate(CausalModule& model, const Tensor& tokens, const GenerateOptions
                 Generator& generator) {
   require<ShapeError>(tokens.dim() == 2 && tokens.numel() > 0, "generate: tokens ", tokens.shape(),
                       " are not (N, L), with at least one token each");
-  require<DTypeError>(tokens.dtype() == i64, "generate: tokens are of ", tokens.dtype(),
-                      ", not i64");
+  require<DTypeError>(tokens.dtype() == i64 || tokens.dtype() == i32, "generate: tokens are of ",
+                      tokens.dtype(), ", not i64 or i32");
   require(options.max_new_tokens >= 0, "generate: max_new_tokens ", options.max_new_tokens,
           " is negative");
   require(options.temperature >= 0, "generate: the temperature ", options.temperature,
@@ -66,7 +66,7 @@ Tensor generate(CausalModule& model, const Tensor& tokens, const GenerateOptions
   const NoGradGuard no_grad;
   const EvalMode eval_mode(model);
   KeyValueCache cache;
-  Tensor text = tokens, next = tokens;
+  Tensor text = tokens.to(i64), next = text;
   Tensor ended = zeros({tokens.size(0), 1}, {.dtype = boolean, .device = tokens.device()});
   for (std::int64_t i = 0; i < options.max_new_tokens; ++i) {
     const Tensor logits = options.use_cache ? model(next, &cache) : model(text);

@@ -79,8 +79,8 @@ using PairwiseDistance = LossWith<PairwiseDistanceOptions, pairwise_distance>;
 using CosineSimilarity = LossWith<CosineSimilarityOptions, cosine_similarity>;
 
 struct SmoothL1Options {
-  double beta = 1;
   Reduction reduction = Reduction::mean;
+  double beta = 1;
 };
 struct SmoothL1Loss {
   SmoothL1Options options;

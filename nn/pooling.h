@@ -182,7 +182,7 @@ struct MaxUnpool3d : MaxUnpoolOf<Triple, MaxUnpool3dOptions, max_unpool3d> {
 /// As InterpolateOptions, with a text of its own.
 struct UpsampleOptions {
   Dims size = {};
-  std::vector<double> scale_factor = {};
+  ScaleFactors scale_factor = {};
   std::string mode = "nearest";
   bool align_corners = false;
 };
@@ -197,7 +197,7 @@ struct Upsample : Module {
 };
 struct UpsamplingSize {
   Dims size = {};
-  std::vector<double> scale_factor = {};
+  ScaleFactors scale_factor = {};
 };
 struct UpsamplingNearest2d : Upsample {
   explicit UpsamplingNearest2d(const UpsamplingSize& to)

@@ -138,8 +138,8 @@ void Recurrent::check(const Tensor& x, const LSTMState& first, const Tensor& len
   check_state(first.h, output_size());
   check_state(first.c, hidden_size);
   if (!lengths.defined()) return;
-  require<DTypeError>(lengths.dtype() == i64, type_, ": the lengths are ", lengths.dtype(),
-                      ", not i64");
+  require<DTypeError>(lengths.dtype() == i64 || lengths.dtype() == i32, type_, ": the lengths are ",
+                      lengths.dtype(), ", not i64 or i32");
   require(lengths.device().is_cpu(), type_,
           ": the lengths must be on the CPU, where they are read");
   require<ShapeError>(x.dim() == 3 && lengths.shape() == Dims{x.size(1 - time)}, type_,

@@ -7,6 +7,7 @@
 // The part that depends on the state needs one product per step. Each step is recorded op by op, so
 // it runs on every device and has derivatives of any order.
 
+#include <concepts>
 #include <string_view>
 #include <vector>
 
@@ -18,12 +19,12 @@ enum class RNNNonlinearity { tanh, relu };
 
 struct RecurrentOptions {
   std::int64_t num_layers = 1;
+  RNNNonlinearity nonlinearity = RNNNonlinearity::tanh;  // RNN only
   bool bias = true;
   bool batch_first = false;  // (N, T, …) instead of (T, N, …)
   double dropout = 0;        // of the output of each layer except the last, in training
   bool bidirectional = false;
-  std::int64_t proj_size = 0;                            // LSTM only; 0: no projection
-  RNNNonlinearity nonlinearity = RNNNonlinearity::tanh;  // RNN only
+  std::int64_t proj_size = 0;  // LSTM only; 0: no projection
 };
 
 /// The weights of one direction of one layer; G is the number of gates, H the hidden_size, R the
@@ -126,6 +127,11 @@ struct RNN : Recurrent {
       : Recurrent("RNN", 1, input_size, hidden_size, options) {}
   using Module::operator();
   RNNOutput operator()(const Tensor& x, const RNNState& first, const Tensor& lengths = {});
+  /// With the tensor of the state, as in PyTorch.
+  template <std::same_as<Tensor> T>
+  RNNOutput operator()(const Tensor& x, const T& h, const Tensor& lengths = {}) {
+    return (*this)(x, RNNState{h}, lengths);
+  }
 
  private:
   Tensor project(const Tensor& x, const RecurrentWeights& w) const override;
@@ -163,6 +169,11 @@ struct GRU : Recurrent {
       : Recurrent("GRU", 3, input_size, hidden_size, options) {}
   using Module::operator();
   GRUOutput operator()(const Tensor& x, const GRUState& first, const Tensor& lengths = {});
+  /// With the tensor of the state, as in PyTorch.
+  template <std::same_as<Tensor> T>
+  GRUOutput operator()(const Tensor& x, const T& h, const Tensor& lengths = {}) {
+    return (*this)(x, GRUState{h}, lengths);
+  }
 
  private:
   Tensor project(const Tensor& x, const RecurrentWeights& w) const override;

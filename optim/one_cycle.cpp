@@ -10,7 +10,7 @@ namespace {
 
 void check(const Optimizer& optimizer, const OneCycleLROptions& o) {
   require(o.total_steps >= 1, "OneCycleLR: total_steps is ", o.total_steps,
-          ", but must be at least 1");
+          ", but must be at least 1; give it, or both epochs and steps_per_epoch");
   require(o.pct_start >= 0 && o.pct_start <= 1, "OneCycleLR: pct_start is ", o.pct_start,
           ", but must be in [0, 1]");
   require(o.div_factor > 0 && o.final_div_factor > 0,
@@ -31,6 +31,7 @@ double anneal(Anneal how, double from, double to, double fraction) {
 
 OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
     : LRSchedule(optimizer), o_(std::move(options)) {
+  if (o_.total_steps == 0) o_.total_steps = o_.epochs * o_.steps_per_epoch;
   check(optimizer, o_);
   for (std::size_t g = 0; g < optimizer.num_groups(); ++g) {
     base_lrs_[g] = o_.max_lr.at(g) / o_.div_factor;

@@ -16,7 +16,8 @@ namespace rondo::optim {
 
 struct OneCycleLROptions {
   PerGroup max_lr;
-  std::int64_t total_steps;
+  std::int64_t total_steps = 0;                  // or both of these:
+  std::int64_t epochs = 0, steps_per_epoch = 0;  // total_steps is their product
   double pct_start = 0.3;
   Anneal anneal_strategy = Anneal::cos;
   bool cycle_momentum = true;
@@ -29,7 +30,7 @@ struct OneCycleLROptions {
 
 class OneCycleLR final : public LRSchedule {
  public:
-  /// Throws Error for total_steps below 1, pct_start outside [0, 1], factors that are not positive,
+  /// Throws Error for fewer than one step, pct_start outside [0, 1], factors that are not positive,
   /// or per-group lists of another length than the optimizer's groups.
   OneCycleLR(Optimizer& optimizer, OneCycleLROptions options);
   const char* type() const override { return "OneCycleLR"; }

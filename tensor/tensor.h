@@ -25,6 +25,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor/device.h"
@@ -38,6 +39,7 @@ namespace rondo {
 struct AutogradMeta;      // autograd/autograd_meta.h
 class HookHandle;         // autograd/autograd_meta.h
 class TensorIndex;        // autograd/ops/subscript.h
+struct Unique;            // autograd/ops/search.h
 struct ValuesAndIndices;  // autograd/ops/reduce.h
 
 struct TensorOptions {
@@ -113,6 +115,8 @@ class Tensor {
   Device device() const { return impl("device").storage->device(); }
   std::int64_t storage_offset() const { return impl("storage_offset").offset; }
   const StoragePtr& storage() const { return impl("storage").storage; }
+  bool is_cuda() const { return device().is_cuda(); }
+  bool is_floating_point() const { return is_floating(dtype()); }
   TensorOptions options() const { return {.dtype = dtype(), .device = device()}; }
 
   bool is_contiguous(MemoryFormat format = MemoryFormat::contiguous) const {
@@ -218,6 +222,8 @@ class Tensor {
   Tensor to(Device device) const;
   Tensor cpu() const { return to(Device::cpu()); }
   Tensor cuda(int index = 0) const { return to(Device::cuda(index)); }
+  Tensor half() const { return to(DType::f16); }
+  Tensor bfloat16() const { return to(DType::bf16); }
   Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous) const;
   Tensor clone() const;
 
@@ -287,16 +293,28 @@ class Tensor {
   Tensor index_fill(std::int64_t dim, const Tensor& index, Scalar value) const;
   Tensor masked_select(const Tensor& mask) const;
   Tensor masked_scatter(const Tensor& mask, const Tensor& source) const;
+  Tensor scatter_reduce(std::int64_t dim, const Tensor& index, const Tensor& src,
+                        std::string_view reduce, bool include_self = true) const;
+  Tensor index_put(const std::vector<TensorIndex>& where, const Tensor& value,
+                   bool accumulate = false) const;
+  Tensor take(const Tensor& index) const;
   Tensor take_along_dim(const Tensor& index, std::optional<std::int64_t> dim = {}) const;
   Tensor nonzero() const;
   Tensor diagonal(std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) const;
+  Tensor diag(std::int64_t offset = 0) const;
+  Tensor diag_embed(std::int64_t offset = 0) const;
+  Tensor trace() const;
   Tensor tril(std::int64_t diagonal = 0) const;
   Tensor triu(std::int64_t diagonal = 0) const;
-  Tensor roll(const Dims& shifts, const Dims& dims) const;
-  Tensor movedim(std::int64_t source, std::int64_t destination) const;
+  Tensor roll(const Dims& shifts, const Dims& dims = {}) const;
+  Tensor rot90(std::int64_t k = 1, const Dims& dims = {0, 1}) const;
+  Tensor fliplr() const;
+  Tensor flipud() const;
+  Tensor movedim(const Dims& source, const Dims& destination) const;
   Tensor unflatten(std::int64_t dim, const Dims& sizes) const;
   Tensor tile(const Dims& repeats) const;
   Tensor repeat_interleave(std::int64_t repeats, std::optional<std::int64_t> dim = {}) const;
+  Tensor repeat_interleave(const Tensor& repeats, std::optional<std::int64_t> dim = {}) const;
   std::vector<Tensor> unbind(std::int64_t dim = 0) const;
   std::vector<Tensor> split(std::int64_t size, std::int64_t dim = 0) const;
   std::vector<Tensor> split(const std::vector<std::int64_t>& sizes, std::int64_t dim = 0) const;
@@ -337,6 +355,15 @@ class Tensor {
   Tensor nansum(const Dims& dims = {}, bool keepdim = false) const;
   Tensor nanmean(const Dims& dims = {}, bool keepdim = false) const;
   Tensor count_nonzero(const Dims& dims = {}) const;
+  Tensor quantile(double q, std::optional<std::int64_t> dim = {}, bool keepdim = false) const;
+  Tensor quantile(const Tensor& q, std::optional<std::int64_t> dim = {},
+                  bool keepdim = false) const;
+  Unique unique() const;
+  Tensor bincount(const Tensor& weights = {}, std::int64_t minlength = 0) const;
+  Tensor histc(std::int64_t bins = 100, double min = 0, double max = 0) const;
+  Tensor cov() const;
+  Tensor corrcoef() const;
+  Tensor diff(std::int64_t n = 1, std::int64_t dim = -1) const;
   Tensor cumsum(std::int64_t dim) const;
   Tensor cumprod(std::int64_t dim) const;
   Tensor logcumsumexp(std::int64_t dim) const;
@@ -346,6 +373,12 @@ class Tensor {
   Tensor matmul(const Tensor& other) const;
   Tensor mm(const Tensor& other) const;
   Tensor bmm(const Tensor& other) const;
+  Tensor mv(const Tensor& other) const;
+  Tensor addmm(const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1) const;
+  Tensor baddbmm(const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1) const;
+  Tensor inner(const Tensor& other) const;
+  Tensor kron(const Tensor& other) const;
+  Tensor cross(const Tensor& other, std::optional<std::int64_t> dim = {}) const;
   Tensor dot(const Tensor& other) const;
   Tensor outer(const Tensor& other) const;
   Tensor add(const Tensor& other, double alpha = 1) const;
@@ -370,6 +403,23 @@ class Tensor {
   Tensor ge(Scalar other) const;
   Tensor logical_and(const Tensor& other) const;
   Tensor logical_or(const Tensor& other) const;
+  Tensor logical_xor(const Tensor& other) const;
+  Tensor bitwise_and(const Tensor& other) const;
+  Tensor bitwise_or(const Tensor& other) const;
+  Tensor bitwise_xor(const Tensor& other) const;
+  Tensor bitwise_left_shift(const Tensor& other) const;
+  Tensor bitwise_right_shift(const Tensor& other) const;
+  Tensor bitwise_and(Scalar other) const;
+  Tensor bitwise_or(Scalar other) const;
+  Tensor bitwise_xor(Scalar other) const;
+  Tensor bitwise_left_shift(Scalar other) const;
+  Tensor bitwise_right_shift(Scalar other) const;
+  Tensor bitwise_not() const;
+  Tensor isclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8,
+                 bool equal_nan = false) const;
+  bool allclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8,
+                bool equal_nan = false) const;
+  bool equal(const Tensor& other) const;
   Tensor maximum(const Tensor& other) const;
   Tensor minimum(const Tensor& other) const;
   Tensor max(const Tensor& other) const { return maximum(other); }
@@ -379,6 +429,13 @@ class Tensor {
   Tensor remainder(const Tensor& other) const;
   Tensor fmod(Scalar other) const;
   Tensor remainder(Scalar other) const;
+  Tensor floor_divide(const Tensor& other) const;
+  Tensor floor_divide(Scalar other) const;
+  Tensor hypot(const Tensor& other) const;
+  Tensor logaddexp(const Tensor& other) const;
+  Tensor copysign(const Tensor& other) const;
+  Tensor heaviside(const Tensor& values) const;
+  Tensor xlogy(const Tensor& other) const;
   Tensor lerp(const Tensor& end, double weight) const;
   Tensor lerp(const Tensor& end, const Tensor& weight) const;
   Tensor addcmul(const Tensor& a, const Tensor& b, double value = 1) const;
@@ -434,6 +491,7 @@ class Tensor {
   Tensor erfinv() const;
   Tensor lgamma() const;
   Tensor digamma() const;
+  Tensor polygamma(std::int64_t n) const;
   Tensor logit(std::optional<double> eps = {}) const;
   Tensor sinc() const;
   Tensor deg2rad() const;
@@ -447,6 +505,12 @@ class Tensor {
   Tensor signbit() const;
   Tensor silu() const;
   Tensor softplus() const;
+  Tensor prelu(const Tensor& weight) const;
+  Tensor hardshrink(double lambd = 0.5) const;
+  Tensor nan_to_num(double nan = 0, std::optional<double> posinf = {},
+                    std::optional<double> neginf = {}) const;
+  Tensor bernoulli() const;
+  Tensor multinomial(std::int64_t n, bool replacement = false) const;
 
   // In place; recorded on the tape. For a view, the tape of its base records it (Note [Views follow
   // their base] in autograd/views.h). Errors: on a leaf that requires a gradient, or a view of one,

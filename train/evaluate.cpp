@@ -18,17 +18,21 @@ data::DataLoader evaluation_loader(const std::shared_ptr<const data::Dataset>& d
   return {dataset, std::move(sampler), {.batch_size = batch_size, .workers = workers}, transform};
 }
 
+Tensor default_criterion(const Tensor& y, const Tensor& target) {
+  require<ShapeError>(
+      y.dim() < 2 || y.size(1) != 1 || !is_floating(target.dtype()), "the model's output ",
+      y.shape(),
+      " has one class, so cross_entropy is always 0; set a criterion, for example mse_loss");
+  return cross_entropy(y, target);
+}
+
 Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
                     const data::Transform& transform, dist::Communicator& comm,
                     const EvaluateOptions& options) {
   require(dataset->size() > 0, "evaluate: the data set is empty");
   check_metrics(options.metrics);
-  std::vector<Metric> metrics = {
-      {"loss",
-       options.criterion
-           ? options.criterion
-           : [](const Tensor& y, const Tensor& target) { return cross_entropy(y, target); },
-       options.count ? options.count : count_of}};
+  std::vector<Metric> metrics = {{"loss", options.criterion ? options.criterion : default_criterion,
+                                  options.count ? options.count : count_of}};
   metrics.insert(metrics.end(), options.metrics.begin(), options.metrics.end());
   data::DataLoader loader =
       evaluation_loader(dataset, transform, comm, options.batch_size, options.workers);

@@ -7,6 +7,7 @@
 #include "autograd/ops/loss.h"
 #include "tensor/cuda.h"
 #include "tensor/error.h"
+#include "train/evaluate.h"
 
 namespace rondo::train {
 namespace {
@@ -22,11 +23,7 @@ TrainStep::TrainStep(TrainStepOptions options)
       sync_(options_.sync != nullptr ? options_.sync : own_sync_.get()) {
   require(options_.ddp == nullptr || options_.sync == nullptr,
           "TrainStep: ddp and sync cannot be combined");
-  if (!options_.criterion) {
-    options_.criterion = [](const Tensor& y, const Tensor& target) {
-      return cross_entropy(y, target);
-    };
-  }
+  if (!options_.criterion) options_.criterion = default_criterion;
   if (options_.observe) {
     options_.criterion = [criterion = options_.criterion, observe = options_.observe](
                              const Tensor& y, const Tensor& target) {

@@ -377,6 +377,10 @@ Tensor pow(const Tensor& a, Scalar exponent) {
   Tensor x = to(a, dtype), y = apply_unary(UnaryOp::pow_scalar, x, {.alpha = power});
   return record<PowScalarBackward>({x}, y, x, power);
 }
+Tensor pow(Scalar base, const Tensor& exponent) {
+  const DType dtype = result_type(exponent, base, "pow");
+  return pow(scalar(base, {.dtype = dtype, .device = exponent.device()}), to(exponent, dtype));
+}
 
 Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }

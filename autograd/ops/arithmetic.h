@@ -57,6 +57,7 @@ Tensor remainder(const Tensor& a, Scalar b);
 Tensor fmod(const Tensor& a, Scalar b);
 /// An integer to an integer power stays an integer. Throws Error if that power is negative.
 Tensor pow(const Tensor& a, Scalar exponent);
+Tensor pow(Scalar base, const Tensor& exponent);
 
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "autograd/autocast.h"
 #include "autograd/checkpoint.h"
@@ -310,6 +312,28 @@ struct RotaryBackward final : Node {
   Tensors backward(const Tensors& dy) override { return {rotated(dy[0], cosine, -sine)}; }
 };
 
+struct RotaryTables {
+  Tensor cosine, sine;  // (L, half)
+};
+
+RotaryTables rotary_tables(std::int64_t length, std::int64_t half, const RotaryOptions& options,
+                           const TensorOptions& like) {
+  // All layers of a model rotate queries and keys by the same angles, so the last tables are kept.
+  // On a GPU they are not: a captured graph must not read memory that belongs to another graph.
+  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, double, DType>;
+  thread_local std::pair<Key, RotaryTables> last;
+  const Key key{length, half, options.offset, options.base, like.dtype};
+  const bool is_kept = like.device.is_cpu() && !TraceMode::is_enabled();
+  if (is_kept && last.second.cosine.defined() && last.first == key) return last.second;
+  const Tensor position = numbered(length, like) + (options.offset - 1);
+  const double step =
+      -std::log(options.base) / static_cast<double>(std::max<std::int64_t>(half, 1));
+  const Tensor angle = unsqueeze(position, 1) * exp((numbered(half, like) - 1) * step);
+  const RotaryTables tables = {cos(angle), sin(angle)};
+  if (is_kept) last = {key, tables};
+  return tables;
+}
+
 Tensor rotated(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
   const Tensor y = Tensor::empty_like(x);
   no_grad([&] {
@@ -394,11 +418,7 @@ Tensor rotary_embedding(const Tensor& x, RotaryOptions options) {
   const DType wide = size_of(x.dtype()) == 2 ? f32 : x.dtype();
   const TensorOptions like = {.dtype = wide, .device = x.device()};
   const std::int64_t half = x.size(-1) / 2;
-  const Tensor position = numbered(x.size(-2), like) + (options.offset - 1);
-  const double step =
-      -std::log(options.base) / static_cast<double>(std::max<std::int64_t>(half, 1));
-  const Tensor angle = unsqueeze(position, 1) * exp((numbered(half, like) - 1) * step);
-  const Tensor cosine = cos(angle), sine = sin(angle);
+  const auto [cosine, sine] = rotary_tables(x.size(-2), half, options, like);
   if (!TraceMode::is_enabled()) return rotated(x, cosine, sine);
   const Tensor wide_x = x.to(wide);  // exporters of graphs know these ops
   const Tensor a = wide_x.narrow(-1, 0, half), b = wide_x.narrow(-1, half, half);

@@ -79,8 +79,8 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& y, const BceWithLogitsOpti
   const OpRange op("bce_with_logits");
   if (const Casts cast{AutocastOp::bce_with_logits, x})
     return bce_with_logits(cast(x), cast(y),
-                           {.reduction = options.reduction,
-                            .weight = cast(options.weight),
+                           {.weight = cast(options.weight),
+                            .reduction = options.reduction,
                             .pos_weight = cast(options.pos_weight)});
   require_pair(x, y, "bce_with_logits");
   const Tensor losses =
@@ -94,7 +94,7 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const WeightedLoss
   const OpRange op("binary_cross_entropy");
   if (const Casts cast{AutocastOp::other_losses, x})
     return binary_cross_entropy(cast(x), cast(y),
-                                {.reduction = options.reduction, .weight = cast(options.weight)});
+                                {.weight = cast(options.weight), .reduction = options.reduction});
   require_pair(x, y, "binary_cross_entropy");
   if (x.device().is_cpu()) {
     const Tensor outside = no_grad([&] { return logical_not(logical_and(x >= 0, x <= 1)); });

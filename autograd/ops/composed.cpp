@@ -250,14 +250,25 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) {
   return vector_norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, {-1});
 }
 
-Tensor movedim(const Tensor& x, std::int64_t source, std::int64_t destination) {
+Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination) {
   const OpName op("movedim");
-  const std::int64_t from = wrap_dim(source, x.dim(), "movedim"),
-                     to = wrap_dim(destination, x.dim(), "movedim");
-  Dims order;
-  for (std::int64_t d = 0; d < x.dim(); ++d)
-    if (d != from) order.push_back(d);
-  order.insert(to, from);
+  require<ShapeError>(source.size() == destination.size(), "movedim: ", source.size(),
+                      " dimensions cannot be moved to ", destination.size(), " places");
+  Dims order = Dims::filled(x.dim(), -1), is_moved = Dims::filled(x.dim(), 0);
+  for (std::int64_t i = 0; i < source.size(); ++i) {
+    const std::int64_t from = wrap_dim(source[i], x.dim(), "movedim"),
+                       to = wrap_dim(destination[i], x.dim(), "movedim");
+    require<ShapeError>(is_moved[from] == 0 && order[to] == -1,
+                        "movedim: a dimension occurs twice in ", source, " or ", destination);
+    is_moved[from] = 1;
+    order[to] = from;
+  }
+  std::int64_t next = 0;
+  for (std::int64_t& dim : order) {
+    if (dim != -1) continue;
+    while (is_moved[next] == 1) ++next;
+    dim = next++;
+  }
   return permute(x, order);
 }
 
@@ -285,6 +296,7 @@ Tensor unflatten(const Tensor& x, std::int64_t dim, const Dims& sizes) {
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   const OpRange op("roll");
+  if (dims.empty() && shifts.size() == 1) return roll(flatten(x), shifts, {0}).reshape(x.shape());
   require<ShapeError>(shifts.size() == dims.size(), "roll: ", shifts.size(), " shifts for ",
                       dims.size(), " dimensions");
   Tensor y = x;

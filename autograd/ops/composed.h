@@ -70,12 +70,13 @@ Tensor tril_indices(std::int64_t rows, std::int64_t columns, std::int64_t offset
 Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t offset = 0,
                     Device device = Device::cpu());
 
-/// A view with dimension `source` at `destination`; the others keep their order.
-Tensor movedim(const Tensor& x, std::int64_t source, std::int64_t destination);
+/// A view with dimension `source` at `destination`, or several of them; the others keep their
+/// order. Throws ShapeError for a dimension that occurs twice.
+Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination);
 /// A view with dimension `dim` split into `sizes`, of which one may be -1.
 Tensor unflatten(const Tensor& x, std::int64_t dim, const Dims& sizes);
-/// Element i of a dimension moves to i + shift, modulo its size.
-Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims);
+/// Element i of a dimension moves to i + shift, modulo its size. Without dims: of the flattened x.
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims = {});
 
 /// A vector as a square matrix with it on the diagonal `offset`; or that diagonal of a matrix.
 Tensor diag(const Tensor& x, std::int64_t offset = 0);

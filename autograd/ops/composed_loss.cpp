@@ -170,7 +170,7 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y,
   require<ShapeError>(x.dim() > 0, "multilabel_soft_margin_loss: input ", x.shape(),
                       " has no dimension of classes");
   const Tensor losses =
-      bce_with_logits(x, y, {.reduction = Reduction::none, .weight = options.weight});
+      bce_with_logits(x, y, {.weight = options.weight, .reduction = Reduction::none});
   return reduced(mean(losses, {-1}), options.reduction);
 }
 

@@ -128,9 +128,9 @@ namespace {
 Pool2dOptions in_2d(const Pool1dOptions& options) {
   return {.stride = {1, options.stride},
           .padding = {0, options.padding},
+          .dilation = {1, options.dilation},
           .ceil_mode = options.ceil_mode,
-          .count_include_pad = options.count_include_pad,
-          .dilation = {1, options.dilation}};
+          .count_include_pad = options.count_include_pad};
 }
 
 /// Applies f to x (N, C, L) as images of height 1.
@@ -174,20 +174,20 @@ auto as_planes(const char* name, const Tensor& batch, Planes planes, Depth depth
 template <class Pool>
 auto pool3d(const char* name, const Tensor& x, Conv3dOptions::Triple kernel,
             const Pool3dOptions& options, Pool pool) {
-  const auto [stride, padding, ceil_mode, count_include_pad, divisor, dilation] = options;
+  const auto [stride, padding, dilation, ceil_mode, count_include_pad, divisor] = options;
   const Pool2dOptions planes{
       .stride = {stride.h, stride.w},
       .padding = {padding.h, padding.w},
+      .dilation = {dilation.h, dilation.w},
       .ceil_mode = ceil_mode,
       .count_include_pad = count_include_pad,
-      .divisor_override = divisor ? std::optional<std::int64_t>(1) : std::nullopt,
-      .dilation = {dilation.h, dilation.w}};
+      .divisor_override = divisor ? std::optional<std::int64_t>(1) : std::nullopt};
   const Pool2dOptions depth{.stride = {stride.d, 1},
                             .padding = {padding.d, 0},
+                            .dilation = {dilation.d, 1},
                             .ceil_mode = ceil_mode,
                             .count_include_pad = count_include_pad,
-                            .divisor_override = divisor,
-                            .dilation = {dilation.d, 1}};
+                            .divisor_override = divisor};
   return as_planes(
       name, x,
       [&](const Tensor& image) {

@@ -30,8 +30,8 @@ using Integers = std::vector<std::int64_t>;
 
 Integers checked_lengths(const char* what, const Tensor& lengths, std::int64_t n,
                          std::int64_t most) {
-  require<DTypeError>(lengths.dtype() == i64, "ctc_loss: ", what, " are ", lengths.dtype(),
-                      ", not i64");
+  require<DTypeError>(lengths.dtype() == i64 || lengths.dtype() == i32, "ctc_loss: ", what, " are ",
+                      lengths.dtype(), ", not i64 or i32");
   require<ShapeError>(lengths.shape() == Dims{n}, "ctc_loss: ", what, " have the shape ",
                       lengths.shape(), ", not [", n, "]");
   Integers values = lengths.to_vector<std::int64_t>();
@@ -48,8 +48,8 @@ struct States {
   std::vector<std::uint8_t> may_skip;  // from state s - 2: another label, so no blank is needed
 
   States(const Tensor& targets, const Integers& lengths, std::int64_t classes, std::int64_t blank) {
-    require<DTypeError>(targets.dtype() == i64, "ctc_loss: the targets are ", targets.dtype(),
-                        ", not i64");
+    require<DTypeError>(targets.dtype() == i64 || targets.dtype() == i32,
+                        "ctc_loss: the targets are ", targets.dtype(), ", not i64 or i32");
     const auto n = static_cast<std::int64_t>(lengths.size());
     std::int64_t longest = 0, total = 0;
     for (const std::int64_t length : lengths) {

@@ -27,8 +27,8 @@ Tensor starts_of(const Tensor& index, const Tensor& offsets, bool include_last_o
     return arange(index.size(0), {.dtype = i64, .device = index.device()}) *
            scalar(length, {.dtype = i64, .device = index.device()});
   }
-  require<DTypeError>(offsets.dtype() == i64, "embedding_bag: the offsets are ", offsets.dtype(),
-                      ", not i64");
+  require<DTypeError>(offsets.dtype() == i64 || offsets.dtype() == i32,
+                      "embedding_bag: the offsets are ", offsets.dtype(), ", not i64 or i32");
   require<ShapeError>(!include_last_offset || offsets.numel() > 0,
                       "embedding_bag: include_last_offset needs at least one offset");
   if (offsets.device().is_cpu()) {  // elsewhere it would wait for the device
@@ -42,7 +42,7 @@ Tensor starts_of(const Tensor& index, const Tensor& offsets, bool include_last_o
       last = values[i];
     }
   }
-  return include_last_offset ? narrow(offsets, 0, 0, offsets.numel() - 1) : offsets;
+  return to(include_last_offset ? narrow(offsets, 0, 0, offsets.numel() - 1) : offsets, i64);
 }
 
 }  // namespace

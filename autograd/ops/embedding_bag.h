@@ -13,8 +13,8 @@ enum class BagMode : std::uint8_t { sum, mean, max };
 struct EmbeddingBagOptions {
   BagMode mode = BagMode::mean;
   Tensor per_sample_weights = {};                // of index's shape; a factor for each row, for sum
-  std::optional<std::int64_t> padding_idx = {};  // this row does not count, and gets no gradient
   bool include_last_offset = false;              // the last offset is the end of the last bag
+  std::optional<std::int64_t> padding_idx = {};  // this row does not count, and gets no gradient
 };
 
 /// Rows of weight (V, D) picked by index (i64), joined bag by bag: (number of bags, D). A bag is a

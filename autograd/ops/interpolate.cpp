@@ -13,6 +13,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/matmul.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
@@ -207,6 +208,24 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
         pixels(top + 1, left) * (down * stay) + pixels(top + 1, left + 1) * (down * right);
   }
   return to(reshape(y, {images, channels, grid.size(1), grid.size(2)}), x.dtype());
+}
+
+Tensor affine_grid(const Tensor& theta, const Dims& size, AffineGridOptions options) {
+  const OpRange op("affine_grid");
+  require<ShapeError>(size.size() == 4 && theta.shape() == Dims{size[0], 2, 3},
+                      "affine_grid: theta ", theta.shape(), " and size ", size,
+                      "; expected (N, 2, 3) and (N, C, H, W)");
+  require_float(theta, "affine_grid");
+  const auto places = [&](std::int64_t n) {
+    require<ShapeError>(n > 0, "affine_grid: size ", size, " has no elements");
+    const double edge = n == 1 ? 0 : options.align_corners ? 1 : 1 - 1 / static_cast<double>(n);
+    return linspace(-edge, edge, n, theta.options());
+  };
+  const Tensors rows_and_columns = meshgrid({places(size[2]), places(size[3])});
+  const Tensor& column = rows_and_columns[1];
+  const Tensor place = stack({column, rows_and_columns[0], ones_like(column)}, -1);  // (H, W, 3)
+  return reshape(matmul(reshape(place, {-1, 3}), transpose(theta, 1, 2)),
+                 {size[0], size[2], size[3], 2});
 }
 
 }  // namespace rondo

@@ -43,4 +43,11 @@ struct GridSampleOptions {
 /// -1 to 1: the corners of the image, or with align_corners the centres of its corner elements.
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {});
 
+struct AffineGridOptions {
+  bool align_corners = false;
+};
+/// The grid (N, H, W, 2) for grid_sample that maps each place of an image of this size (N, C, H, W)
+/// by the matrices theta (N, 2, 3).
+Tensor affine_grid(const Tensor& theta, const Dims& size, AffineGridOptions options = {});
+
 }  // namespace rondo

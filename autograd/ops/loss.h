@@ -19,8 +19,8 @@ struct CrossEntropyOptions {
   Tensor weight = {};                // (C), a weight for each class; the mean divides by the sum of
                                      // the targets' weights
   std::int64_t ignore_index = -100;  // a target with this value is ignored
-  double label_smoothing = 0;        // s in [0, 1]: the target is (1 - s) one_hot + s / C
   Reduction reduction = Reduction::mean;
+  double label_smoothing = 0;  // s in [0, 1]: the target is (1 - s) one_hot + s / C
 };
 
 /// -log softmax(logits)[target]. logits (N, C) or (N, C, ...), target i64 (N) or (N, ...); or, for
@@ -41,16 +41,16 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta = 1,
                       Reduction reduction = Reduction::mean);
 struct HuberOptions {
-  double delta = 1;
   Reduction reduction = Reduction::mean;
+  double delta = 1;
 };
 /// d < delta ? d^2 / 2 : delta (d - delta / 2), where d = |x - y|. Throws Error unless delta > 0.
 Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& options = {});
 
 /// weight and pos_weight broadcast to y.
 struct BceWithLogitsOptions {
+  Tensor weight = {};  // a factor for each loss
   Reduction reduction = Reduction::mean;
-  Tensor weight = {};      // a factor for each loss
   Tensor pos_weight = {};  // a factor for y
 };
 /// -(y log sigmoid(x) + (1-y) log(1 - sigmoid(x))), computed without overflow.
@@ -58,8 +58,8 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction = R
 Tensor bce_with_logits(const Tensor& x, const Tensor& y, const BceWithLogitsOptions& options);
 
 struct WeightedLossOptions {
-  Reduction reduction = Reduction::mean;
   Tensor weight = {};  // a factor for each loss; broadcasts
+  Reduction reduction = Reduction::mean;
 };
 /// -(y log x + (1-y) log(1-x)) for probabilities x, with logarithms of at least -100. Throws Error
 /// for an x outside [0, 1] on the CPU; on other devices, the check would wait for the device.

@@ -13,12 +13,12 @@ namespace rondo {
 
 struct Pool2dOptions {
   using Pair = Conv2dOptions::Pair;
-  Pair stride = 0;                                    // 0: the kernel size
-  Pair padding = 0;                                   // at most half the kernel size
-  bool ceil_mode = false;                             // a last window may extend past the edge
-  bool count_include_pad = true;                      // average pooling: divide by the full window
+  Pair stride = 0;                // 0: the kernel size
+  Pair padding = 0;               // at most half the kernel size
+  Pair dilation = 1;              // max pooling: the distance of a window's elements
+  bool ceil_mode = false;         // a last window may extend past the edge
+  bool count_include_pad = true;  // average pooling: divide by the full window
   std::optional<std::int64_t> divisor_override = {};  // average pooling: divide by this number
-  Pair dilation = 1;  // max pooling: the distance of a window's elements
 };
 
 /// The largest element of each window; padding counts as -inf. If several elements are equal, the
@@ -63,10 +63,9 @@ Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Conv2dOptions::Pair 
                     MaxUnpool2dOptions options = {});
 
 struct Pool1dOptions {
-  std::int64_t stride = 0, padding = 0;  // stride 0: the kernel size
+  std::int64_t stride = 0, padding = 0, dilation = 1;  // stride 0: the kernel size
   bool ceil_mode = false;
   bool count_include_pad = true;
-  std::int64_t dilation = 1;
 };
 struct MaxUnpool1dOptions {
   std::int64_t stride = 0, padding = 0;
@@ -86,11 +85,10 @@ Tensor max_unpool1d(const Tensor& x, const Tensor& indices, std::int64_t kernel,
 
 struct Pool3dOptions {
   using Triple = Conv3dOptions::Triple;
-  Triple stride = 0, padding = 0;
+  Triple stride = 0, padding = 0, dilation = 1;
   bool ceil_mode = false;
   bool count_include_pad = true;
   std::optional<std::int64_t> divisor_override = {};
-  Triple dilation = 1;
 };
 struct MaxUnpool3dOptions {
   using Triple = Conv3dOptions::Triple;

@@ -156,6 +156,14 @@ Tensor squeeze(const Tensor& x, std::int64_t dim) {
   }
   return renamed("squeeze", x, sizes, strides);
 }
+Tensor squeeze(const Tensor& x) {
+  const OpName op("squeeze");
+  Dims sizes;
+  for (const std::int64_t size : x.shape()) {
+    if (size != 1) sizes.push_back(size);
+  }
+  return view(x, sizes);
+}
 
 Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
   const OpName op("unsqueeze");

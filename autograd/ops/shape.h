@@ -21,8 +21,9 @@ Tensor view(const Tensor& x, const Dims& sizes);
 /// Merges dimensions start_dim … end_dim into one. For a channels_last tensor (N, C, 1, 1), as
 /// after global pooling, it is a view.
 Tensor flatten(const Tensor& x, std::int64_t start_dim = 0, std::int64_t end_dim = -1);
-/// Removes dimension dim if its size is 1; else returns x unchanged.
+/// Removes dimension dim if its size is 1; else returns x unchanged. Without dim: all of size 1.
 Tensor squeeze(const Tensor& x, std::int64_t dim);
+Tensor squeeze(const Tensor& x);
 /// Inserts a dimension of size 1 before dim; -1 appends it.
 Tensor unsqueeze(const Tensor& x, std::int64_t dim);
 /// Repeats dimensions of size 1 without copying. -1 keeps a size. New dimensions come first.

@@ -145,6 +145,17 @@ TEST(RotaryEmbedding, KeepsScoresOfEqualDistances) {
   EXPECT_GT(std::abs(score(5, 2) - score(5, 3)), 1e-3);
 }
 
+TEST(RotaryEmbedding, KeepsItsTablesForEqualOptionsOnly) {
+  const Tensor x = randn({2, 5, 6}, {.dtype = f64}), narrow = x.narrow(1, 0, 4);
+  const Tensor y = rotary_embedding(x, {.base = 100, .offset = 3});
+  rotary_embedding(x.to(f32), {.base = 100, .offset = 3});
+  rotary_embedding(x, {.base = 100, .offset = 4});
+  EXPECT_TRUE(identical(rotary_embedding(narrow, {.base = 100, .offset = 3}), y.narrow(1, 0, 4)));
+  rotary_embedding(x, {.base = 50, .offset = 3});
+  EXPECT_TRUE(identical(rotary_embedding(x, {.base = 100, .offset = 3}), y));
+  EXPECT_TRUE(identical(rotary_embedding(x, {.base = 100, .offset = 3}), y));
+}
+
 TEST(RotaryEmbedding, Of16BitsIsRoundedOnce) {
   const Tensor x = fill({300, 8}, 0).to(bf16);
   const Tensor y = rotary_embedding(x, {.offset = 5000});

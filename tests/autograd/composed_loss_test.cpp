@@ -48,29 +48,29 @@ class ComposedLoss : public ::testing::TestWithParam<Reduced> {
 TEST_P(ComposedLoss, OfProbabilities) {
   check("cross_entropy.soft", [&](X x) { return cross_entropy(x[0], x[1], {.reduction = r}); });
   check("cross_entropy.soft_all", [&](X x) {
-    return cross_entropy(x[0], x[1], {.weight = row(x), .label_smoothing = 0.2, .reduction = r});
+    return cross_entropy(x[0], x[1], {.weight = row(x), .reduction = r, .label_smoothing = 0.2});
   });
   check("cross_entropy.soft_image", [&](X x) {
-    return nn::CrossEntropyLoss({.label_smoothing = 0.1, .reduction = r})(x[0], x[1]);
+    return nn::CrossEntropyLoss({.reduction = r, .label_smoothing = 0.1})(x[0], x[1]);
   });
   check("bce_with_logits.weight",
-        [&](X x) { return bce_with_logits(x[0], x[1], {.reduction = r, .weight = row(x)}); });
+        [&](X x) { return bce_with_logits(x[0], x[1], {.weight = row(x), .reduction = r}); });
   check("bce_with_logits.pos_weight", [&](X x) {
     return nn::BCEWithLogitsLoss({.reduction = r, .pos_weight = row(x)})(x[0], x[1]);
   });
   check("bce_with_logits.all", [&](X x) {
     const Tensor p = ((fill({3, 4}, 4) + 1) / 2).to(x[0].dtype());
-    return bce_with_logits(x[0], x[1], {.reduction = r, .weight = p, .pos_weight = row(x) * 3});
+    return bce_with_logits(x[0], x[1], {.weight = p, .reduction = r, .pos_weight = row(x) * 3});
   });
   check("binary_cross_entropy", [&](X x) { return nn::BCELoss({.reduction = r})(x[0], x[1]); });
   check("binary_cross_entropy.weight",
-        [&](X x) { return binary_cross_entropy(x[0], x[1], {.reduction = r, .weight = row(x)}); });
+        [&](X x) { return binary_cross_entropy(x[0], x[1], {.weight = row(x), .reduction = r}); });
 }
 
 TEST_P(ComposedLoss, OfNumbers) {
   check("huber_loss", [&](X x) { return huber_loss(x[0], x[1], {.reduction = r}); });
   check("huber_loss.delta",
-        [&](X x) { return nn::HuberLoss({.delta = 0.4, .reduction = r})(x[0], x[1]); });
+        [&](X x) { return nn::HuberLoss({.reduction = r, .delta = 0.4})(x[0], x[1]); });
   check("poisson_nll_loss", [&](X x) { return poisson_nll_loss(x[0], x[1], {.reduction = r}); });
   const Tensor counts = tensor<double>({0, 1, 2, 3, 5, 0, 1, 9, 4, 2, 0, 1}, {3, 4});
   check("poisson_nll_loss.full", [&](X x) {
@@ -113,7 +113,7 @@ TEST_P(ComposedLoss, OfMargins) {
         [&](X x) { return nn::MultiLabelMarginLoss({r})(x[0], x[1]); });
   check("soft_margin_loss", [&](X x) { return nn::SoftMarginLoss({r})(x[0], signs(x)); });
   check("multilabel_soft_margin_loss", [&](X x) {
-    return nn::MultiLabelSoftMarginLoss({.reduction = r, .weight = row(x)})(x[0], x[1]);
+    return nn::MultiLabelSoftMarginLoss({.weight = row(x), .reduction = r})(x[0], x[1]);
   });
 }
 

@@ -24,7 +24,7 @@ TEST(ComposedPool, IndicesAreThoseOfPyTorch) {
   };
   same("plain", max_pool2d_with_indices(x, 3, {.stride = 2, .padding = 1}));
   same("dilation", max_pool2d_with_indices(
-                       x, 2, {.stride = 2, .padding = 1, .ceil_mode = true, .dilation = 2}));
+                       x, 2, {.stride = 2, .padding = 1, .dilation = 2, .ceil_mode = true}));
   same("adaptive", adaptive_max_pool2d_with_indices(x, {3, 4}));
   same("line", max_pool1d_with_indices(golden["indices.line.x"], 3, {.stride = 2, .padding = 1}));
   same("line_adaptive", adaptive_max_pool1d_with_indices(golden["indices.line.x"], 4));
@@ -33,7 +33,7 @@ TEST(ComposedPool, IndicesAreThoseOfPyTorch) {
        max_pool3d_with_indices(volume, {2, 3, 2}, {.stride = {1, 2, 2}, .padding = {1, 1, 0}}));
   same("volume_dilation",
        max_pool3d_with_indices(
-           volume, 2, {.stride = 2, .padding = 1, .ceil_mode = true, .dilation = {1, 2, 3}}));
+           volume, 2, {.stride = 2, .padding = 1, .dilation = {1, 2, 3}, .ceil_mode = true}));
   same("volume_adaptive", adaptive_max_pool3d_with_indices(volume, {3, 2, 4}));
   same("volume_unbatched", max_pool3d_with_indices(volume[0], 2));
   nn::MaxPool3d pool({2, 3, 2}, {.stride = {1, 2, 2}, .padding = {1, 1, 0}});

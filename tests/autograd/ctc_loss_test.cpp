@@ -67,6 +67,13 @@ TEST(CtcLoss, UnreachableTargetsAndImpossibleClasses) {
   EXPECT_TRUE(std::isinf(ctc_loss(y, integers({2}), integers({2}), integers({1})).item()));
 }
 
+TEST(CtcLoss, TakesIntegersOf32Bits) {
+  const Tensor x = log_softmax(randn({4, 2, 3}), 2), targets = integers({1, 2, 1}),
+               steps = integers({4, 3}), labels = integers({2, 1});
+  EXPECT_TRUE(test::identical(ctc_loss(x, targets, steps, labels),
+                              ctc_loss(x, targets.to(i32), steps.to(i32), labels.to(i32))));
+}
+
 TEST(CtcLoss, Errors) {
   const Tensor x = zeros({4, 2, 3}), targets = tensor<std::int64_t>({1, 2, 1, 1}, {2, 2}),
                steps = integers({4, 4}), labels = integers({2, 1});

@@ -60,6 +60,13 @@ TEST(EmbeddingBag, StartsAsPyTorchs) {
   EXPECT_EQ(bag(zeros({0, 4}, {.dtype = i64})).shape(), (Dims{0, 3}));
 }
 
+TEST(EmbeddingBag, TakesIntegersOf32Bits) {
+  const Tensor weight = randn({4, 2}), index = tensor<std::int32_t>({0, 3, 1}),
+               offsets = tensor<std::int32_t>({0, 2});
+  EXPECT_TRUE(test::identical(embedding_bag(weight, index, offsets),
+                              embedding_bag(weight, index.to(i64), offsets.to(i64))));
+}
+
 TEST(EmbeddingBag, Errors) {
   const Tensor weight = zeros({4, 2}), index = zeros({3}, {.dtype = i64});
   const auto offsets = [](std::initializer_list<std::int64_t> v) { return tensor(v); };

@@ -300,7 +300,7 @@ const std::map<std::string, Tensor (*)(const Tensor&, const Tensor&)>& losses() 
        [](const Tensor& x, const Tensor& y) { return smooth_l1_loss(x, y, 1, each); }},
       {"huber_loss",
        [](const Tensor& x, const Tensor& y) {
-         return huber_loss(x, y, {.delta = 2, .reduction = each});
+         return huber_loss(x, y, {.reduction = each, .delta = 2});
        }},
       {"bce_with_logits",
        [](const Tensor& x, const Tensor& y) {

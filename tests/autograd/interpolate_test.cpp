@@ -84,6 +84,27 @@ TEST(Interpolate, Errors) {
   EXPECT_ERROR(grid_sample(x, ones({1, 2, 2, 2}), {.padding_mode = "wrap"}), Error,
                "there are zeros");
   EXPECT_ERROR(grid_sample(x, ones({1, 2, 2, 2}, {.dtype = f64})), DTypeError, "the grid is f64");
+  EXPECT_ERROR(affine_grid(ones({2, 2, 3}), {1, 1, 2, 2}), ShapeError,
+               "affine_grid: theta [2, 2, 3] and size [1, 1, 2, 2]");
+  EXPECT_ERROR(affine_grid(ones({1, 2, 3}), {1, 2, 2}), ShapeError, "expected (N, 2, 3)");
+  EXPECT_ERROR(affine_grid(ones({1, 2, 3}), {1, 1, 0, 2}), ShapeError, "has no elements");
+}
+
+// The numbers are PyTorch's.
+TEST(AffineGrid, AgreesWithPyTorch) {
+  const Tensor theta = tensor<double>({1, 0.5, 0.25, -0.5, 2, 0}, {1, 2, 3});
+  const Tensor grid = affine_grid(theta, {1, 1, 2, 3});
+  EXPECT_EQ(grid.shape(), (Dims{1, 2, 3, 2}));
+  EXPECT_TRUE(all_close(grid.flatten(),
+                        tensor<double>({-2 / 3.0, -2 / 3.0, 0, -1, 2 / 3.0, -4 / 3.0, -1 / 6.0,
+                                        4 / 3.0, 0.5, 1, 7 / 6.0, 2 / 3.0}),
+                        0, 1e-15));
+  EXPECT_TRUE(all_close(affine_grid(theta, {1, 1, 2, 1}, {.align_corners = true}).flatten(),
+                        tensor<double>({-0.25, -2, 0.75, 2}), 0, 1e-15));
+  const Tensor x = randn({1, 1, 3, 4}, {.dtype = f64});  // the identity
+  EXPECT_TRUE(
+      all_close(grid_sample(x, affine_grid(eye(2, 3, {.dtype = f64}).unsqueeze(0), x.shape())), x,
+                1e-14, 1e-14));
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ TEST(Loss, CrossEntropyWithAllItsOptions) {
       for (int ignoring : {0, 1}) {
         for (int weighted : {0, 1}) {
           for (auto [name, reduction] : reductions) {
-            CrossEntropyOptions options{.label_smoothing = smoothing / 10.0,
-                                        .reduction = reduction};
+            CrossEntropyOptions options{.reduction = reduction,
+                                        .label_smoothing = smoothing / 10.0};
             if (weighted) options.weight = tensor<float>({0.5f, 1, 2, 0.25f});
             std::string id = concat(shape, ".", smoothing, ".", ignoring, ".", weighted, ".", name);
             expect_golden(

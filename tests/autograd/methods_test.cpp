@@ -8,6 +8,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
@@ -154,6 +155,87 @@ TEST(Methods, AreTheFunctions) {
   EXPECT_EQ(values(y), (Values{3, 2, 2, 0, 4, 0}));
   y.index_add_(0, index[1], x.narrow(0, 1, 1));
   EXPECT_EQ(values(y), (Values{3, 7, 6, 0, 4, 0}));
+}
+
+TEST(Methods, DimensionsMoveTogether) {
+  const Tensor x = arange(24).reshape({2, 3, 4}), y = arange(6).reshape({2, 3});
+  EXPECT_EQ(x.movedim({0, 1}, {1, 0}).shape(), (Dims{3, 2, 4}));
+  EXPECT_EQ(x.movedim({-1, 0}, {0, 1}).shape(), (Dims{4, 2, 3}));
+  EXPECT_TRUE(identical(x.movedim({0, 1, 2}, {2, 0, 1}), x.permute({1, 2, 0})));
+  EXPECT_TRUE(identical(x.movedim(2, 0), x.permute({2, 0, 1})));
+  EXPECT_ERROR(x.movedim({0, 0}, {1, 2}), ShapeError, "movedim: a dimension occurs twice");
+  EXPECT_ERROR(x.movedim({0, 1}, {1, -2}), ShapeError, "movedim: a dimension occurs twice");
+  EXPECT_ERROR(x.movedim({0, 1}, {1}), ShapeError, "2 dimensions cannot be moved to 1 places");
+  EXPECT_EQ(values(y.roll(1)), (Values{5, 0, 1, 2, 3, 4}));
+  EXPECT_EQ(values(roll(y.t(), -2)), (Values{1, 4, 2, 5, 0, 3}));
+  EXPECT_EQ(y.roll(1).shape(), (Dims{2, 3}));
+  EXPECT_EQ(squeeze(y.reshape({1, 2, 1, 3})).shape(), (Dims{2, 3}));
+}
+
+TEST(Methods, ANumberToThePowerOfATensor) {
+  const Tensor x = leaf({-1, 0, 2});
+  const Tensor y = pow(2, x);
+  EXPECT_EQ(values(y), (Values{0.5, 1, 4}));
+  y.sum().backward();
+  EXPECT_TRUE(all_close(x.grad(), y.detach() * std::log(2.0), 0, 1e-15));
+  EXPECT_EQ(pow(2, tensor<std::int64_t>({3})).dtype(), i64);
+  EXPECT_EQ(pow(0.5, tensor<std::int64_t>({3})).dtype(), f32);
+  EXPECT_EQ(pow(2, x.detach().to(f16)[2]).dtype(), f16);
+  EXPECT_EQ(pow(2, ones({2}, {.dtype = bf16})).dtype(), bf16);
+}
+
+TEST(Methods, OfEveryFunctionOfATensor) {
+  const Tensor x = tensor<double>({3, 1, 2, 0, 5, 4}, {2, 3}), v = x[0], w = x[1];
+  const Tensor i = tensor<std::int64_t>({6, 3, 1}), flag = i > 2;
+  EXPECT_EQ(values(x.take(tensor<std::int64_t>({5, 0}))), (Values{4, 3}));
+  EXPECT_EQ(values(x.index_put({0}, w)), (Values{0, 5, 4, 0, 5, 4}));
+  EXPECT_EQ(values(v.scatter_reduce(0, tensor<std::int64_t>({0, 0, 2}), w, "sum", false)),
+            (Values{5, 1, 4}));
+  EXPECT_EQ(values(x.diag()), (Values{3, 5}));
+  EXPECT_EQ(v.diag_embed(1).shape(), (Dims{4, 4}));
+  EXPECT_EQ(x.trace().item(), 8);
+  EXPECT_EQ(values(x.rot90()), (Values{2, 4, 1, 5, 3, 0}));
+  EXPECT_EQ(values(x.fliplr()[0]), (Values{2, 1, 3}));
+  EXPECT_EQ(values(x.flipud()[0]), (Values{0, 5, 4}));
+  EXPECT_EQ(v.quantile(0.25).item(), 1.5);
+  EXPECT_EQ(values(x.quantile(tensor<double>({0, 1}), 1, true)), (Values{1, 0, 3, 5}));
+  EXPECT_EQ(values(tensor<double>({2, 1, 2}).unique().counts), (Values{1, 2}));
+  EXPECT_EQ(values(i.bincount({}, 8)), (Values{0, 1, 0, 1, 0, 0, 1, 0}));
+  EXPECT_EQ(values(v.histc(2, 1, 3)), (Values{1, 2}));
+  EXPECT_EQ(v.cov().item(), 1);
+  EXPECT_EQ(v.corrcoef().item(), 1);
+  EXPECT_EQ(values(x.diff(1, 0)), (Values{-3, 4, 2}));
+  EXPECT_EQ(values(x.mv(v)), (Values{14, 13}));
+  EXPECT_EQ(values(v.addmm(x, v.diag(), 2, 0.5)[1]), (Values{6, 4.5, 8}));
+  EXPECT_EQ(x.unsqueeze(0).baddbmm(x.unsqueeze(0), v.diag().unsqueeze(0)).shape(), (Dims{1, 2, 3}));
+  EXPECT_EQ(v.inner(w).item(), 13);
+  EXPECT_EQ(v.kron(w).numel(), 9);
+  EXPECT_EQ(values(v.cross(w)), (Values{-6, -12, 15}));
+  EXPECT_EQ(values(flag.logical_xor(~flag)), (Values{1, 1, 1}));
+  EXPECT_EQ(values(i.bitwise_and(3)), (Values{2, 3, 1}));
+  EXPECT_EQ(values(i.bitwise_or(i.bitwise_left_shift(1))), (Values{14, 7, 3}));
+  EXPECT_EQ(values(i.bitwise_xor(1).bitwise_right_shift(1)), (Values{3, 1, 0}));
+  EXPECT_EQ(values(i.bitwise_not()), (Values{-7, -4, -2}));
+  EXPECT_EQ(values(v.isclose(v + 0.1, 0, 0.2)), (Values{1, 1, 1}));
+  EXPECT_TRUE(v.allclose(v + 1e-9));
+  EXPECT_FALSE(v.equal(w));
+  EXPECT_EQ(values(i.floor_divide(4).floor_divide(i)), (Values{0, 0, 0}));
+  EXPECT_EQ(values(tensor<double>({3}).hypot(tensor<double>({4}))), (Values{5}));
+  EXPECT_DOUBLE_EQ(v[0].logaddexp(v[0]).item(), 3 + std::log(2));
+  EXPECT_EQ(values(v.copysign(-w)), (Values{-3, -1, -2}));
+  EXPECT_EQ(values((v - 2).heaviside(tensor<double>({9}))), (Values{1, 0, 9}));
+  EXPECT_DOUBLE_EQ(v.xlogy(v)[2].item(), 2 * std::log(2));
+  EXPECT_EQ(values((v - 2).prelu(tensor<double>({0.5}))), (Values{1, -0.5, 0}));
+  EXPECT_EQ(values(v.hardshrink(1.5)), (Values{3, 0, 2}));
+  EXPECT_EQ(values((v / 0).nan_to_num(0, 7.0)), (Values{7, 7, 7}));
+  EXPECT_EQ(values(flag.to(f64).bernoulli()), (Values{1, 1, 0}));
+  EXPECT_EQ(v.multinomial(2).numel(), 2);
+  EXPECT_TRUE(identical(v.polygamma(1), polygamma(1, v)));
+  EXPECT_EQ(values(v.repeat_interleave(tensor<std::int64_t>({0, 2, 1}))), (Values{1, 1, 2}));
+  EXPECT_EQ(v.half().dtype(), f16);
+  EXPECT_EQ(v.bfloat16().dtype(), bf16);
+  EXPECT_FALSE(v.is_cuda());
+  EXPECT_TRUE(v.is_floating_point() && !i.is_floating_point());
 }
 
 TEST(Operators, WhatDoesNotFitIsRefused) {

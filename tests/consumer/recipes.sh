@@ -36,3 +36,18 @@ done
 [ "$(grep -c '^Bootstrap: docker$' apptainer.def)" = "$(grep -c '^From: ' apptainer.def)" ] || complain "apptainer.def: a stage has no base"
 awk '/^%post/ { on = 1; next } /^%|^Bootstrap/ { on = 0 } on' apptainer.def >"$scratch/post.sh"
 sh -n "$scratch/post.sh" || complain "apptainer.def: %post is not a valid shell script"
+# Every line of the Docker file begins with an instruction, every RUN is a valid shell script, and the files to copy exist.
+"$3" - ../.. <<'CODE' || complain "cluster/Containerfile is not valid"
+import pathlib, subprocess, sys
+root = pathlib.Path(sys.argv[1])
+lines = (root / "extras/cluster/Containerfile").read_text().splitlines()
+text = "\n".join(line for line in lines if not line.lstrip().startswith("#")).replace("\\\n", " ")
+for line in filter(str.strip, text.splitlines()):
+    instruction, _, rest = line.partition(" ")
+    if instruction not in "FROM RUN COPY USER WORKDIR ENV ARG LABEL CMD ENTRYPOINT EXPOSE".split():
+        sys.exit(f"{instruction} is not an instruction")
+    if instruction == "RUN" and subprocess.run(["sh", "-n", "-c", rest]).returncode:
+        sys.exit(f"not a shell script: {rest}")
+    if instruction == "COPY" and "--from=" not in rest and not (root / rest.split()[0]).exists():
+        sys.exit(f"no such file: {rest.split()[0]}")
+CODE

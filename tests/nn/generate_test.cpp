@@ -134,6 +134,13 @@ TEST(Generate, RunsInEvalModeWithoutGradients) {
   EXPECT_TRUE(model.is_training());
 }
 
+TEST(Generate, TakesTokensOf32Bits) {
+  Bigrams model(eye(3));
+  const Tensor tokens = tokens_of({1});
+  EXPECT_TRUE(test::identical(nn::generate(model, tokens.to(i32), {.temperature = 0}),
+                              nn::generate(model, tokens, {.temperature = 0})));
+}
+
 TEST(GenerateErrors, NameOptions) {
   Bigrams model(zeros({3, 3}));
   const Tensor tokens = tokens_of({0});

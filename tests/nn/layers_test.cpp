@@ -21,6 +21,7 @@
 #include "nn/fold.h"
 #include "nn/instance_norm.h"
 #include "nn/linear.h"
+#include "nn/losses.h"
 #include "nn/norm.h"
 #include "nn/pooling.h"
 #include "support/errors.h"
@@ -195,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"local_response_norm_1d", [] { return LocalResponseNorm(3); }, {2, 5, 3}},
         Case{"max_pool1d", [] { return MaxPool1d(3, {.stride = 2, .padding = 1, .dilation = 2}); }, {2, 2, 9}},
         Case{"max_pool1d_ceil", [] { return MaxPool1d(3, {.stride = 2, .ceil_mode = true}); }, {1, 2, 8}},
-        Case{"max_pool2d_dilation", [] { return MaxPool2d({2, 3}, {.stride = 2, .padding = 1, .ceil_mode = true, .dilation = {3, 2}}); }, {1, 2, 8, 10}},
+        Case{"max_pool2d_dilation", [] { return MaxPool2d({2, 3}, {.stride = 2, .padding = 1, .dilation = {3, 2}, .ceil_mode = true}); }, {1, 2, 8, 10}},
         Case{"avg_pool1d", [] { return AvgPool1d(3, {.stride = 2, .padding = 1, .count_include_pad = false}); }, {2, 2, 7}},
         Case{"lp_pool1d", [] { return LPPool1d(2, 3, {.stride = 2}); }, {2, 2, 7}},
         Case{"lp_pool2d", [] { return LPPool2d(4, {2, 3}); }, {1, 2, 5, 6}},
@@ -318,6 +319,25 @@ TEST(Dropout, DropsInTrainingOnly) {
   EXPECT_NEAR(static_cast<double>(dropped), 2500, 5 * std::sqrt(10000 * 0.25 * 0.75));
   dropout.eval();
   EXPECT_TRUE(identical(dropout(x), x));
+}
+
+// C++ wants fields in the order of their declaration, so it must be that of PyTorch's arguments.
+TEST(LayerOptions, AreInPyTorchsOrder) {
+  const Reduction sum = Reduction::sum;
+  MaxPool1d(2, {.stride = 1, .padding = 1, .dilation = 1, .ceil_mode = true});
+  MaxPool2d(2, {.stride = 1, .padding = 1, .dilation = 1, .ceil_mode = true});
+  MaxPool3d(2, {.stride = 1, .padding = 1, .dilation = 1, .ceil_mode = true});
+  AvgPool2d(2,
+            {.padding = 1, .ceil_mode = true, .count_include_pad = false, .divisor_override = 3});
+  RNN(4, 3, {.num_layers = 1, .nonlinearity = RNNNonlinearity::relu, .bias = false});
+  EmbeddingBag(4, 3, {.mode = BagMode::sum, .include_last_offset = true, .padding_idx = 1});
+  CrossEntropyLoss(
+      {.weight = ones({3}), .ignore_index = 1, .reduction = sum, .label_smoothing = 0});
+  BCELoss({.weight = ones({3}), .reduction = sum});
+  BCEWithLogitsLoss({.weight = ones({3}), .reduction = sum, .pos_weight = ones({3})});
+  SmoothL1Loss({.reduction = sum, .beta = 2});
+  HuberLoss({.reduction = sum, .delta = 2});
+  EXPECT_EQ(Upsample({.scale_factor = 2})(zeros({1, 1, 3, 3})).shape(), (Dims{1, 1, 6, 6}));
 }
 
 TEST(LayerDefaults, StartAsPyTorchs) {

@@ -52,10 +52,10 @@ TEST_P(Losses, OfClassesAgreeWithPyTorch) {
     check(
         std::string("cross_entropy_all") + name,
         nn::CrossEntropyLoss(
-            {.weight = weight, .ignore_index = 2, .label_smoothing = 0.1, .reduction = reduction}),
+            {.weight = weight, .ignore_index = 2, .reduction = reduction, .label_smoothing = 0.1}),
         logits, labels);
     check(std::string("cross_entropy_image") + name,
-          nn::CrossEntropyLoss({.label_smoothing = 0.2, .reduction = reduction}), images,
+          nn::CrossEntropyLoss({.reduction = reduction, .label_smoothing = 0.2}), images,
           image_labels);
     check(std::string("nll") + name,
           nn::NLLLoss({.weight = weight, .ignore_index = 3, .reduction = reduction}),
@@ -67,10 +67,10 @@ TEST_P(Losses, OfNumbersAgreeWithPyTorch) {
   for (auto [name, reduction] : reductions) {
     check(std::string("mse") + name, nn::MSELoss({reduction}), x, y);
     check(std::string("l1") + name, nn::L1Loss({reduction}), x, y);
-    check(std::string("smooth_l1") + name, nn::SmoothL1Loss({.beta = 0.7, .reduction = reduction}),
+    check(std::string("smooth_l1") + name, nn::SmoothL1Loss({.reduction = reduction, .beta = 0.7}),
           x, y);
-    check(std::string("bce_with_logits") + name, nn::BCEWithLogitsLoss({reduction}), x * 20.0,
-          (fill({3, 4}, 2) + 1.0) / 2.0);
+    check(std::string("bce_with_logits") + name, nn::BCEWithLogitsLoss({.reduction = reduction}),
+          x * 20.0, (fill({3, 4}, 2) + 1.0) / 2.0);
   }
 }
 

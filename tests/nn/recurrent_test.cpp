@@ -189,6 +189,11 @@ TEST(Recurrent, GoesOnFromTheStateItReturned) {
   EXPECT_TRUE(identical(lstm(x).detach(), all.detach()));
   GRU gru(4, 3);
   EXPECT_TRUE(identical(gru(x).detach(), gru(x, {}).output.detach()));
+  const Tensor h = fill({1, 2, 3}, 1).to(f32);
+  EXPECT_TRUE(identical(gru(x, h).output.detach(), gru(x, {.h = h}).output.detach()));
+  const Tensor lengths = tensor<std::int32_t>({6, 2});
+  EXPECT_TRUE(
+      identical(gru(x, h, lengths).output.detach(), gru(x, h, lengths.to(i64)).output.detach()));
 }
 
 TEST(Recurrent, HasPyTorchsNamesAndStart) {
@@ -268,6 +273,7 @@ TEST(RecurrentErrors, NameShapes) {
                "LSTM: proj_size 3 must be smaller than hidden_size 3");
   EXPECT_ERROR(LSTM(4, 3, {.nonlinearity = RNNNonlinearity::relu}), Error,
                "LSTM: only an RNN has a nonlinearity to choose");
+  EXPECT_ERROR(GRU(4, 3)(x, zeros({2, 2, 3})), ShapeError, "GRU: a state of [2, 2, 3]");
   const auto call = [&](const Tensor& lengths) { return lstm(x, {}, lengths); };
   EXPECT_ERROR(call(ones({2})), DTypeError, "LSTM: the lengths are f32, not i64");
   EXPECT_ERROR(call(tensor<std::int64_t>({1, 2, 3})), ShapeError,

@@ -45,6 +45,7 @@ void expect_rates(const std::string& name, const OneCycleLROptions& options) {
 
 TEST(OneCycleLR, FollowsPyTorch) {
   expect_rates("onecycle", {.max_lr = 0.3, .total_steps = 200});
+  expect_rates("onecycle", {.max_lr = 0.3, .epochs = 10, .steps_per_epoch = 20});
   expect_rates(
       "onecycle.linear",
       {.max_lr = 0.3, .total_steps = 200, .pct_start = 0.25, .anneal_strategy = Anneal::linear});

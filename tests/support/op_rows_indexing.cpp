@@ -137,6 +137,12 @@ std::vector<Op> index_rows() {
   add(
       "grid_sample", {planes, {{2, 2, 2, 2}, -0.4, 0.4, true}},
       [](X x) { return grid_sample(x[0], x[1]); }, 24, 4);
+  add(
+      "affine_grid", {{{2, 2, 3}}},
+      [](X x) {
+        return affine_grid(x[0], {2, 1, 3, 4});
+      },
+      8);
   add("gumbel_softmax", {matrix}, [](X x) {
     Generator generator(5);
     return gumbel_softmax(x[0], {.tau = 2}, generator);

@@ -148,7 +148,9 @@ TEST_F(Fit, TellsOfEachStepAndProfilesSome) {
   EXPECT_EQ(linear, 4 * 2);
   for (const ProfileEvent& event : result.profile->threads()[0].events) {
     EXPECT_GT(event.live_bytes, 0) << event.name;
-    if (event.name == "linear" && event.kind == EventKind::op) EXPECT_NE(event.shapes, "");
+    if (event.name == "linear" && event.kind == EventKind::op) {
+      EXPECT_NE(event.shapes, "");
+    }
   }
   EXPECT_TRUE(fs::exists(folder_ / "profile.json"));
   EXPECT_EQ(outcome.hash, train({.epochs = 3}).hash);  // a profiled run has the same result

@@ -20,6 +20,7 @@
 #include "support/ranks.h"
 #include "support/trainer_checks.h"
 #include "train/ema.h"
+#include "train/evaluate.h"
 #include "train/metrics.h"
 #include "train/share_of_data.h"
 
@@ -341,6 +342,14 @@ TEST(Tasks, AShareOfTheSamplesInOneCall) {
         train::distributed_sampler(5, *comm, {.shuffle = false, .drop_last = true});
     EXPECT_EQ(sampler->indices(), (data::Indices{comm->rank(), comm->rank() + 2}));
   });
+}
+
+TEST(Tasks, ARegressionWithoutACriterionIsRefused) {
+  const Tensor x = zeros({4, 1}), target = ones({4, 1});
+  EXPECT_ERROR(train::default_criterion(x, target), ShapeError,
+               "the model's output [4, 1] has one class");
+  EXPECT_EQ(train::default_criterion(x, zeros({4}, {.dtype = i64})).item(), 0);
+  EXPECT_GT(train::default_criterion(zeros({4, 2}), ones({4, 2}) / 2).item(), 0.6);
 }
 
 TEST(Tasks, BadOptions) {

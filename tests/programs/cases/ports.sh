@@ -19,6 +19,18 @@ for _ in $(seq 60); do echo "the quick brown fox jumps over the lazy dog"; done 
 falls word_language_model --data fox.txt --epochs 4 --width 32 --layers 1 --batch 8 --window 16 --words 12 --tied
 falls time_sequence_prediction --steps 2 --waves 4 --length 40 --future 20
 falls gcn --epochs 60
+# PyTorch's tutorials.
+falls quickstart --limit 640 --epochs 2 --lr 0.05 --save quickstart.pth
+grep -q '^predicted: ' "$log" || fail "quickstart predicts nothing"
+falls classifier "${images[@]}" --epochs 2 --batch 8
+[ "$(grep -c '^accuracy of ' "$log")" = 10 ] || fail "classifier does not print ten accuracies"
+mkdir names no_names
+printf 'Rossi\nBianchi\nRomano\nColombo\n' >names/Italian.txt
+printf 'Satoshi\nTanaka\nSuzuki\nWatanabe\n' >names/Japanese.txt
+falls char_rnn --data names --steps 300 --every 100 --hidden 16 --lr 0.1
+grep -q '^Satoshi: (-0.* Japanese' "$log" || fail "char_rnn does not know a name that it has learned"
+fails_saying "--data: name a folder" "$bin/ports/char_rnn"
+fails_saying "contains no names" "$bin/ports/char_rnn" --data no_names
 succeeds "$bin/ports/regression"
 grep -q '^loss 0.000' "$log" || fail "regression does not find the polynomial"
 succeeds "$bin/ports/reinforce" --episodes 60 --every 20
