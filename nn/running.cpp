@@ -85,11 +85,19 @@ std::string type_name(const Module& module) { return type_name(typeid(module)); 
 std::string type_name(const std::type_info& type) {
   const std::unique_ptr<char, void (*)(void*)> text(
       abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr), std::free);
-  const std::string name = text ? text.get() : type.name();
+  std::string name = text ? text.get() : type.name();
   int depth = 0;  // nesting of template arguments, whose names contain colons, too
   for (std::size_t i = name.size(); i-- > 0;) {
     depth += name[i] == '>' ? 1 : name[i] == '<' ? -1 : 0;
-    if (depth == 0 && name[i] == ':') return name.substr(i + 1);
+    if (depth == 0 && name[i] == ':') {
+      name.erase(0, i + 1);
+      break;
+    }
+  }
+  for (std::size_t at; (at = name.find("::")) != std::string::npos;) {
+    const std::size_t first =
+        name[at - 1] == ')' ? name.rfind('(', at) : name.find_last_of("<, ", at) + 1;
+    name.erase(first, at + 2 - first);
   }
   return name;
 }

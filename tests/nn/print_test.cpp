@@ -24,6 +24,7 @@
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/padding.h"
+#include "nn/parametrizations.h"
 #include "nn/pooling.h"
 #include "nn/recurrent.h"
 #include "nn/transformer_decoder.h"
@@ -143,6 +144,20 @@ struct Halved : Module {
   void visit(Visitor& v) override { v.child("fc", fc); }
   std::string extra_repr() const override { return "factor=0.5"; }
 };
+
+struct Mine : Linear {
+  using Linear::Linear;
+};
+template <class M>
+struct Wrapped : M {
+  using M::M;
+};
+
+TEST(Print, TemplatesWithoutNamespaces) {
+  EXPECT_THAT(printed(weight_norm(Linear(2, 2))),
+              testing::StartsWith("Parametrized<Linear, WeightNorm>("));
+  EXPECT_THAT(printed(Wrapped<Mine>(2, 2)), testing::StartsWith("Wrapped<Mine>(in_features=2"));
+}
 
 TEST(Print, AModuleOfYourOwn) {
   EXPECT_EQ(printed(Halved()),
