@@ -14,7 +14,7 @@ namespace {
 TEST(PtxSort, SortsShortLinesAsTheCpuDoes) {
   const SimulatedGpus gpus;
   manual_seed(1);
-  for (DType dtype : {f32, f64, u8}) {
+  for (DType dtype : {f32, f64, f16, u8}) {
     for (std::int64_t n : {1, 10, 33, 300}) {
       const Tensor x = (rand({2, n}) * 100).to(dtype);
       const auto want = sort(x, 1), got = sort(x.to(Device::cuda()), 1);

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""The memory that a step of a ResNet needed, by the profile that it wrote: 07_memory.py FOLDER/profile.json…"""
+"""The memory that a step of a ResNet needed, by the profile that it wrote."""
+import argparse
 import json
 import pathlib
-import sys
 
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("profiles", nargs="+", type=pathlib.Path, metavar="FOLDER/profile.json")
+profiles = parser.parse_args().profiles
 print("MiB in use    after forward of                after backward of       |  most")
 print("                 bn1  layer1  layer2  layer3  layer3  layer2  layer1  |")
-for path in map(pathlib.Path, sys.argv[1:]):
+for path in profiles:
     events = [e for e in json.loads(path.read_text())["traceEvents"] if e["tid"] == 0 and "live bytes" in e.get("args", {})]
     events.sort(key=lambda e: e["ts"] + e["dur"])  # "live bytes" is the memory in use at the end of an event
     forward, backward, mib = {}, {}, [(e["args"]["live bytes"] - events[0]["args"]["live bytes"]) / 2**20 for e in events]

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""When rank 0 launched the all-reduces of a step, by the timeline that it wrote: 11_overlap.py FILE"""
+"""When rank 0 launched the all-reduces of a step, by the timeline that it wrote."""
+import argparse
 import json
-import sys
 
-events = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X" and e["pid"] == 0]
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("timeline", type=argparse.FileType(), metavar="trace.json")
+events = [e for e in json.load(parser.parse_args().timeline)["traceEvents"] if e["ph"] == "X" and e["pid"] == 0]
 wait = next(e for e in events if e["name"] == "wait for gradients")  # it begins when backward has computed everything
 for e in events:
     if "bucket" in e["name"]:
