@@ -170,12 +170,14 @@ rondo_optional(MPI MPI_CXX_FOUND MPI "libopenmpi-dev openmpi-bin" "MPI ${MPI_CXX
 set(protobuf_is_usable OFF)
 if(RONDO_PROTOBUF)
   # From version 22 on, protobuf needs libraries of Abseil. Its own configuration names them, CMake's module does not.
-  set(protobuf_MODULE_COMPATIBLE ON)  # so that it defines protobuf_generate_cpp, as the module does
-  find_package(Protobuf CONFIG QUIET)
-  if(NOT Protobuf_FOUND)
-    find_package(Protobuf MODULE QUIET)
+  if(NOT TARGET protobuf::libprotobuf-lite)  # a program that contains rondo may have found it
+    set(protobuf_MODULE_COMPATIBLE ON)  # so that it defines protobuf_generate_cpp, as the module does
+    find_package(Protobuf CONFIG QUIET)
+    if(NOT Protobuf_FOUND)
+      find_package(Protobuf MODULE QUIET)
+    endif()
   endif()
-  if(Protobuf_FOUND AND TARGET protobuf::protoc AND TARGET protobuf::libprotobuf-lite)
+  if(TARGET protobuf::protoc AND TARGET protobuf::libprotobuf-lite)
     set(protobuf_is_usable ON)
   endif()
 endif()

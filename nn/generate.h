@@ -17,7 +17,7 @@ struct GenerateOptions {
   bool use_cache = true;                 // false: the model reads the whole text for each token
 };
 
-/// tokens i64 (N, L) to (N, L + n): each text with its continuation of n tokens. n is
+/// tokens i64 or i32 (N, L) to i64 (N, L + n): each text with its continuation of n tokens. n is
 /// max_new_tokens, or less if all texts have ended. The model maps tokens (N, L) to logits (N, L,
 /// V). It runs in eval mode, without gradients, and its modes are restored. Throws Error for
 /// options out of their ranges. Agrees with Hugging Face's generate with these options; the draws

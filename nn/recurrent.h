@@ -75,10 +75,10 @@ struct RNNOutput {
 /// States are h (D num_layers, N, R) and c (D num_layers, N, H), the directions of layer 0 first,
 /// and without N if x has no batch. An undefined state means zeros.
 ///
-/// A batch of sequences of different lengths is padded to T elements, and `lengths` (i64, (N), on
-/// the CPU) says how many elements of each count. Outputs after them are 0, the last state is that
-/// of a sequence's own last element, and the backward direction begins there. That is what PyTorch
-/// computes for a packed sequence; the values of the padding do not matter.
+/// A batch of sequences of different lengths is padded to T elements, and `lengths` (i64 or i32,
+/// (N), on the CPU) says how many elements of each count. Outputs after them are 0, the last state
+/// is that of a sequence's own last element, and the backward direction begins there. That is what
+/// PyTorch computes for a packed sequence; the values of the padding do not matter.
 ///
 /// Parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0 and weight_hr_l0, then those
 /// of the backward direction with the suffix _reverse, then layer 1, all drawn from U(-1/sqrt(H),

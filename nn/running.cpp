@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <unordered_set>
 
@@ -94,10 +95,20 @@ std::string type_name(const std::type_info& type) {
       break;
     }
   }
-  for (std::size_t at; (at = name.find("::")) != std::string::npos;) {
-    const std::size_t first =
-        name[at - 1] == ')' ? name.rfind('(', at) : name.find_last_of("<, ", at) + 1;
-    name.erase(first, at + 2 - first);
+  // Names of namespaces and classes go; a function whose local class this is stays.
+  constexpr std::string_view unnamed = "(anonymous namespace)";
+  for (std::size_t at = 0; (at = name.find("::", at)) != std::string::npos;) {
+    std::size_t first = at;
+    while (first > 0 &&
+           (std::isalnum(static_cast<unsigned char>(name[first - 1])) || name[first - 1] == '_'))
+      --first;
+    if (std::string_view(name).substr(0, at).ends_with(unnamed)) first = at - unnamed.size();
+    if (first == at) {
+      at += 2;
+    } else {
+      name.erase(first, at + 2 - first);
+      at = first;
+    }
   }
   return name;
 }

@@ -31,6 +31,8 @@ double anneal(Anneal how, double from, double to, double fraction) {
 
 OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
     : LRSchedule(optimizer), o_(std::move(options)) {
+  require(o_.epochs >= 0 && o_.steps_per_epoch >= 0, "OneCycleLR: epochs ", o_.epochs,
+          " and steps_per_epoch ", o_.steps_per_epoch, " must not be negative");
   if (o_.total_steps == 0) o_.total_steps = o_.epochs * o_.steps_per_epoch;
   check(optimizer, o_);
   for (std::size_t g = 0; g < optimizer.num_groups(); ++g) {

@@ -19,10 +19,10 @@ data::DataLoader evaluation_loader(const std::shared_ptr<const data::Dataset>& d
 }
 
 Tensor default_criterion(const Tensor& y, const Tensor& target) {
-  require<ShapeError>(
-      y.dim() < 2 || y.size(1) != 1 || !is_floating(target.dtype()), "the model's output ",
-      y.shape(),
-      " has one class, so cross_entropy is always 0; set a criterion, for example mse_loss");
+  require<ShapeError>((y.dim() >= 2 && y.size(1) != 1) || !is_floating(target.dtype()),
+                      "cross_entropy: the model's output ", y.shape(),
+                      " has one number for each sample and the targets are floats; set a "
+                      "criterion, for example mse_loss");
   return cross_entropy(y, target);
 }
 

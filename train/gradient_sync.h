@@ -51,9 +51,10 @@ class GradientSync {
 
   /// Computes the gradients of the mean loss over all batches, and over the ranks if the strategy
   /// averages gradients. Calls zero_grad after the first forward, so that a forward that throws
-  /// loses no gradients. Returns this rank's loss if it is known without waiting, else an undefined
-  /// tensor. Throws Error if a loss that has arrived is not finite, and for several batches if the
-  /// strategy cannot combine them.
+  /// loses no gradients. Backward must start from `scaled` of a loss, because the step divides the
+  /// gradients by a GradScaler's scale. Returns this rank's loss if it is known without waiting,
+  /// else an undefined tensor. Throws Error if a loss that has arrived is not finite, and for
+  /// several batches if the strategy cannot combine them.
   virtual Tensor backward(const Step& step) = 0;
   /// Between backward and the optimizer's step: scales the gradients so that their norm is at most
   /// `max_norm`, which may be infinite. Returns the norm before, one element.

@@ -378,6 +378,7 @@ Tensor pow(const Tensor& a, Scalar exponent) {
   return record<PowScalarBackward>({x}, y, x, power);
 }
 Tensor pow(Scalar base, const Tensor& exponent) {
+  if (const Casts cast{AutocastOp::pow, exponent}) return pow(base, cast(exponent));
   const DType dtype = result_type(exponent, base, "pow");
   return pow(scalar(base, {.dtype = dtype, .device = exponent.device()}), to(exponent, dtype));
 }

@@ -318,12 +318,15 @@ struct RotaryTables {
 
 RotaryTables rotary_tables(std::int64_t length, std::int64_t half, const RotaryOptions& options,
                            const TensorOptions& like) {
-  // All layers of a model rotate queries and keys by the same angles, so the last tables are kept.
-  // On a GPU they are not: a captured graph must not read memory that belongs to another graph.
+  // All layers of a model rotate queries and keys by the same angles, so each thread keeps its last
+  // tables, if they are small. On a GPU it keeps none: a captured graph must not read memory that
+  // belongs to another graph.
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, double, DType>;
   thread_local std::pair<Key, RotaryTables> last;
   const Key key{length, half, options.offset, options.base, like.dtype};
-  const bool is_kept = like.device.is_cpu() && !TraceMode::is_enabled();
+  constexpr std::int64_t most_kept = 1 << 17;  // elements of a table: 512 KiB in f32
+  const bool is_kept =
+      like.device.is_cpu() && !TraceMode::is_enabled() && length * half <= most_kept;
   if (is_kept && last.second.cosine.defined() && last.first == key) return last.second;
   const Tensor position = numbered(length, like) + (options.offset - 1);
   const double step =

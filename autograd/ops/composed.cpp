@@ -298,7 +298,8 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   const OpRange op("roll");
   if (dims.empty() && shifts.size() == 1) return roll(flatten(x), shifts, {0}).reshape(x.shape());
   require<ShapeError>(shifts.size() == dims.size(), "roll: ", shifts.size(), " shifts for ",
-                      dims.size(), " dimensions");
+                      dims.size(),
+                      " dimensions; give one dimension for each shift, or one shift alone");
   Tensor y = x;
   for (std::int64_t i = 0; i < dims.size(); ++i) {
     const std::int64_t dim = wrap_dim(dims[i], x.dim(), "roll"), n = x.size(dim);

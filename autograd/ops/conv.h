@@ -22,6 +22,7 @@ struct Conv2dOptions {
     std::int64_t h, w;
     constexpr Pair(std::int64_t both) : h(both), w(both) {}
     constexpr Pair(int both) : h(both), w(both) {}
+    Pair(bool) = delete;  // ceil_mode of a brace without names
     constexpr Pair(std::int64_t h, std::int64_t w) : h(h), w(w) {}
   };
   Pair stride = 1, padding = 0, dilation = 1;
@@ -56,6 +57,7 @@ struct Conv3dOptions {
     std::int64_t d, h, w;
     constexpr Triple(std::int64_t all) : d(all), h(all), w(all) {}
     constexpr Triple(int all) : d(all), h(all), w(all) {}
+    Triple(bool) = delete;  // ceil_mode of a brace without names
     constexpr Triple(std::int64_t d, std::int64_t h, std::int64_t w) : d(d), h(h), w(w) {}
   };
   Triple stride = 1, padding = 0, dilation = 1;

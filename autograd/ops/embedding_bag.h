@@ -17,11 +17,11 @@ struct EmbeddingBagOptions {
   std::optional<std::int64_t> padding_idx = {};  // this row does not count, and gets no gradient
 };
 
-/// Rows of weight (V, D) picked by index (i64), joined bag by bag: (number of bags, D). A bag is a
-/// row of an index (B, L); or, for an index (N), the elements from its offset (i64, starting with 0
-/// and not decreasing) to the next one. An empty bag gives zeros. Throws ShapeError for an index
-/// outside the table, for offsets that are not as above (on the CPU), and for other shapes; Error
-/// for weights in a mode other than sum. max waits for the device. Agrees with
+/// Rows of weight (V, D) picked by index (i64 or i32), joined bag by bag: (number of bags, D). A
+/// bag is a row of an index (B, L); or, for an index (N), the elements from its offset (i64 or i32,
+/// starting with 0 and not decreasing) to the next one. An empty bag gives zeros. Throws ShapeError
+/// for an index outside the table, for offsets that are not as above (on the CPU), and for other
+/// shapes; Error for weights in a mode other than sum. max waits for the device. Agrees with
 /// torch.nn.functional.embedding_bag, whose arguments max_norm, scale_grad_by_freq and sparse are
 /// missing.
 Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& offsets = {},

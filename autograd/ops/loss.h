@@ -166,12 +166,12 @@ struct CTCOptions {
 };
 /// Connectionist temporal classification (Graves et al. 2006): -log of the probability that
 /// `target`, with repetitions and blanks, is what the steps of a sequence say. log_probs (T, N, C)
-/// are log-probabilities; targets i64 (N, S), or all targets in one dimension; input_lengths and
-/// target_lengths i64 (N) are how many steps and labels of each sequence count. Or, for one
-/// sequence, (T, C), (S), and lengths of no dimension. `mean` divides each loss by its target's
-/// length (at least 1) before it takes the mean. A target that needs more steps than there are has
-/// the loss inf, whose gradient is 0 (PyTorch's is NaN). Waits for the device. Throws ShapeError
-/// for lengths that do not fit and for labels outside 0 … C-1.
+/// are log-probabilities; targets (N, S), or all targets in one dimension; input_lengths and
+/// target_lengths (N), all i64 or i32, are how many steps and labels of each sequence count. Or,
+/// for one sequence, (T, C), (S), and lengths of no dimension. `mean` divides each loss by its
+/// target's length (at least 1) before it takes the mean. A target that needs more steps than there
+/// are has the loss inf, whose gradient is 0 (PyTorch's is NaN). Waits for the device. Throws
+/// ShapeError for lengths that do not fit and for labels outside 0 … C-1.
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, const CTCOptions& options = {});
 

@@ -24,7 +24,13 @@ struct Names {
   std::vector<std::vector<std::string>> lines;  // of each category
 };
 
-/// Reads the text files of a folder; letters that are not in all_letters are dropped.
+/// `text` without what is not in all_letters.
+std::string known_letters(std::string text) {
+  std::erase_if(text, [](char c) { return all_letters.find(c) == std::string::npos; });
+  return text;
+}
+
+/// Reads the text files of a folder.
 Names read_names(const std::string& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry);
@@ -34,7 +40,7 @@ Names read_names(const std::string& folder) {
     std::vector<std::string> lines;
     std::ifstream in(file);
     for (std::string line; std::getline(in, line);) {
-      std::erase_if(line, [](char c) { return all_letters.find(c) == std::string::npos; });
+      line = known_letters(line);
       if (!line.empty()) lines.push_back(line);
     }
     if (lines.empty()) continue;
@@ -88,6 +94,8 @@ int run(int argc, char** argv) {
   line.add("--name", name, "classify this name at the end");
   if (const auto status = line.parse(argc, argv)) return *status;
   rd::require(!folder.empty(), "--data: name a folder");
+  const std::string known = known_letters(name);
+  rd::require(!known.empty(), "--name ", name, ": none of its letters is one of ", all_letters);
 
   rd::manual_seed(1);
   const Names names = read_names(folder);
@@ -116,7 +124,7 @@ int run(int argc, char** argv) {
     const double part = confusion[c][c].item() / std::max(confusion[c].sum().item(), 1.0);
     std::printf("%s: %.0f %% correct\n", names.categories[c].c_str(), 100 * part);
   }
-  const auto best = classifier(tensor_of(name)).topk(std::min<std::int64_t>(3, categories));
+  const auto best = classifier(tensor_of(known)).topk(std::min<std::int64_t>(3, categories));
   for (std::int64_t i = 0; i < best.values.size(1); ++i) {
     std::printf("%s: (%.2f) %s\n", name.c_str(), best.values[0][i].item(),
                 names.categories[best.indices[0][i].item<std::int64_t>()].c_str());

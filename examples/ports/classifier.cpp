@@ -91,7 +91,7 @@ int run(int argc, char** argv) {
   std::printf("accuracy: %.1f %%\n", 100 * correct.sum().item() / total.sum().item());
   for (std::int64_t i = 0; i < count; ++i) {
     std::printf("accuracy of %s: %.1f %%\n", classes[i].c_str(),
-                100 * correct[i].item() / total[i].item());
+                100 * correct[i].item() / std::max(total[i].item(), 1.0));
   }
   return 0;
 }

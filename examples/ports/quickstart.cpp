@@ -18,12 +18,15 @@ using rondo::Tensor;
 namespace {
 
 struct NeuralNetwork : nn::Module {
-  nn::Sequential linear_relu_stack{nn::Flatten(), nn::Linear(28 * 28, 512),
-                                   nn::ReLU(),    nn::Linear(512, 512),
-                                   nn::ReLU(),    nn::Linear(512, 10)};
+  nn::Flatten flatten;
+  nn::Sequential linear_relu_stack{nn::Linear(28 * 28, 512), nn::ReLU(), nn::Linear(512, 512),
+                                   nn::ReLU(), nn::Linear(512, 10)};
 
-  Tensor forward(const Tensor& x) override { return linear_relu_stack(x); }
-  void visit(nn::Visitor& v) override { v.child("linear_relu_stack", linear_relu_stack); }
+  Tensor forward(const Tensor& x) override { return linear_relu_stack(flatten(x)); }
+  void visit(nn::Visitor& v) override {
+    v.child("flatten", flatten);
+    v.child("linear_relu_stack", linear_relu_stack);
+  }
 };
 
 void train(NeuralNetwork& model, rd::data::DataLoader& loader, optim::Optimizer& optimizer,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <thread>
 
 #include "autograd/autograd_meta.h"
 #include "autograd/engine.h"
@@ -154,6 +155,14 @@ TEST(RotaryEmbedding, KeepsItsTablesForEqualOptionsOnly) {
   rotary_embedding(x, {.base = 50, .offset = 3});
   EXPECT_TRUE(identical(rotary_embedding(x, {.base = 100, .offset = 3}), y));
   EXPECT_TRUE(identical(rotary_embedding(x, {.base = 100, .offset = 3}), y));
+  // Equal options in another dtype, in turns.
+  const Tensor z = rotary_embedding(x.to(f32), {.base = 100, .offset = 3});
+  EXPECT_EQ(z.dtype(), f32);
+  EXPECT_TRUE(all_close(z.to(f64), y, 1e-6));
+  EXPECT_TRUE(identical(rotary_embedding(x, {.base = 100, .offset = 3}), y));
+  Tensor other;
+  std::thread([&] { other = rotary_embedding(x, {.base = 100, .offset = 3}); }).join();
+  EXPECT_TRUE(identical(other, y));
 }
 
 TEST(RotaryEmbedding, Of16BitsIsRoundedOnce) {

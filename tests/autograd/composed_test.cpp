@@ -237,7 +237,8 @@ TEST(Composed, Errors) {
   EXPECT_ERROR(unflatten(m, 1, {2, 2}), ShapeError, "cannot be split into [2, 2]");
   EXPECT_ERROR(unflatten(m, 1, {-1, -1}), ShapeError, "cannot be split into");
   EXPECT_ERROR(roll(m, {1, 2}, {0}), ShapeError, "roll: 2 shifts for 1 dimensions");
-  EXPECT_ERROR(roll(m, {1, 2}), ShapeError, "roll: 2 shifts for 0 dimensions");
+  EXPECT_ERROR(roll(m, {1, 2}), ShapeError,
+               "roll: 2 shifts for 0 dimensions; give one dimension for each shift");
   EXPECT_ERROR(movedim(m, 2, 0), ShapeError, "movedim");
   EXPECT_ERROR(diagonal(m, 0, 1, -1), ShapeError, "diagonal: the dimensions 1 and -1 are the same");
   EXPECT_ERROR(diagonal(ones({2})), ShapeError, "diagonal: expected at least 2 dimensions");

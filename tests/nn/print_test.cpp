@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <sstream>
 
 #include "autograd/ops/arithmetic.h"
@@ -153,10 +154,19 @@ struct Wrapped : M {
   using M::M;
 };
 
+std::unique_ptr<Module> of_a_function(const Tensor&) {
+  struct Local : Linear {
+    using Linear::Linear;
+  };
+  return std::make_unique<Wrapped<Local>>(2, 2);
+}
+
 TEST(Print, TemplatesWithoutNamespaces) {
   EXPECT_THAT(printed(weight_norm(Linear(2, 2))),
               testing::StartsWith("Parametrized<Linear, WeightNorm>("));
   EXPECT_THAT(printed(Wrapped<Mine>(2, 2)), testing::StartsWith("Wrapped<Mine>(in_features=2"));
+  EXPECT_THAT(printed(*of_a_function(Tensor())),
+              testing::StartsWith("Wrapped<of_a_function(Tensor const&)::Local>(in_features=2"));
 }
 
 TEST(Print, AModuleOfYourOwn) {

@@ -9,6 +9,7 @@
 
 #include "optim/adam.h"
 #include "optim/sgd.h"
+#include "support/errors.h"
 #include "support/golden.h"
 #include "support/hashed.h"
 
@@ -113,6 +114,8 @@ TEST(OneCycleLR, GoesOnFromItsState) {
 TEST(OneCycleLR, RefusesSettingsThatMakeNoSense) {
   SGD o(test::hashed_parameters(), {.lr = 0.1});
   EXPECT_THROW(OneCycleLR(o, {.max_lr = 1, .total_steps = 0}), Error);
+  EXPECT_ERROR(OneCycleLR(o, {.max_lr = 1, .epochs = -2, .steps_per_epoch = -3}), Error,
+               "OneCycleLR: epochs -2 and steps_per_epoch -3 must not be negative");
   EXPECT_THROW(OneCycleLR(o, {.max_lr = 1, .total_steps = 9, .pct_start = 1.5}), Error);
   EXPECT_THROW(OneCycleLR(o, {.max_lr = 1, .total_steps = 9, .div_factor = 0}), Error);
   EXPECT_THROW(OneCycleLR(o, {.max_lr = std::vector{1.0, 2.0}, .total_steps = 9}), Error);

@@ -11,6 +11,7 @@
 #include "optim/grad_scaler.h"
 #include "optim/sgd.h"
 #include "support/files.h"
+#include "support/fill.h"
 #include "support/ranks.h"
 #include "support/trainer_checks.h"
 #include "tensor/creation.h"
@@ -148,13 +149,16 @@ TEST(GradientSyncStrategy, CanBeWrittenOutside) {
 TEST(GradientSyncStrategy, ReproducibleStepsScaleTheirLoss) {
   test::on_ranks(2, [](Comm comm) {
     const auto trained = [&](optim::GradScaler* scaler) {
-      manual_seed(1);
       nn::AnyModule model = nn::Sequential(nn::Linear(3, 2));
+      for (Tensor& p : model.parameters()) {  // the ranks are threads, which share the generator
+        NoGradGuard no_grad;
+        p.copy_(test::fill32(p.shape(), 1));
+      }
       optim::SGD sgd(model.parameters(), {.lr = 0.5});
       const auto sync = train::make_sync(model, sgd, comm, train::FitOptions{.shards = 2});
       train::TrainStep step(
           {.model = model, .optimizer = sgd, .sync = sync.get(), .scaler = scaler});
-      const data::Batch batch{randn({4, 3}), zeros({4}, {.dtype = i64})};
+      const data::Batch batch{test::fill32({4, 3}, 2), zeros({4}, {.dtype = i64})};
       step(batch, {});
       EXPECT_THAT(test::failure_of([&] {
                     step(std::vector{batch, batch}, {});

@@ -347,7 +347,9 @@ TEST(Tasks, AShareOfTheSamplesInOneCall) {
 TEST(Tasks, ARegressionWithoutACriterionIsRefused) {
   const Tensor x = zeros({4, 1}), target = ones({4, 1});
   EXPECT_ERROR(train::default_criterion(x, target), ShapeError,
-               "the model's output [4, 1] has one class");
+               "cross_entropy: the model's output [4, 1] has one number");
+  EXPECT_ERROR(train::default_criterion(zeros({4}), ones({4})), ShapeError,
+               "cross_entropy: the model's output [4] has one number");
   EXPECT_EQ(train::default_criterion(x, zeros({4}, {.dtype = i64})).item(), 0);
   EXPECT_GT(train::default_criterion(zeros({4, 2}), ones({4, 2}) / 2).item(), 0.6);
 }
