@@ -45,7 +45,7 @@ void expect_same(const Tensors& a, const Tensors& b) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(identical(a[i], b[i])) << i;
 }
 
-nn::Sequential layers() {
+nn::Sequential checkpointed_layers() {
   manual_seed(1);
   return nn::Sequential(
       nn::Sequential(nn::Linear(6, 8), nn::BatchNorm1d(8), nn::ReLU(), nn::Dropout(0.5)),
@@ -54,7 +54,7 @@ nn::Sequential layers() {
 
 TEST(Checkpoint, GradientsRunningStatisticsAndRandomNumbersAreThoseWithout) {
   const Tensor x = randn({5, 6});
-  nn::Sequential kept = layers(), again = layers();
+  nn::Sequential kept = checkpointed_layers(), again = checkpointed_layers();
   again.grad_checkpointing = true;
   for (int i = 0; i < 2; ++i) expect_same(step(again, x), step(kept, x));
   const auto after = default_generator().state();

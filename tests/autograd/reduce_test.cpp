@@ -17,7 +17,7 @@ namespace rondo::test {
 namespace {
 
 using X = const Tensors&;
-constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr double f64_inf = std::numeric_limits<double>::infinity();
 
 TEST(Reduce, SumsAndMeans) {
   expect_golden(
@@ -181,7 +181,7 @@ TEST(Reduce, NothingToReduce) {
   EXPECT_TRUE(identical(sum(none, {0}), zeros({3})));
   EXPECT_TRUE(identical(prod(none), scalar(1.0)));
   EXPECT_TRUE(std::isnan(mean(none).item()));
-  EXPECT_TRUE(identical(logsumexp(none, {0}), full({3}, -inf)));
+  EXPECT_TRUE(identical(logsumexp(none, {0}), full({3}, -f64_inf)));
   EXPECT_TRUE(identical(norm(none), scalar(0.0)));
   EXPECT_TRUE(all(none).item<bool>());
   EXPECT_FALSE(any(none).item<bool>());
@@ -257,15 +257,16 @@ TEST(Reduce, VectorNorms) {
   check(2, std::sqrt(41.0), {0.4685, -0.6247, 0.6247, 0});
   check(3, std::cbrt(155.0), {0.3119, -0.5545, 0.5545, 0});
   check(0.5, std::pow(std::sqrt(3.0) + 4, 2), {3.3094, -2.8660, 2.8660, 0});
-  check(inf, 4, {0, -0.5, 0.5, 0});
-  for (double ord : {1.0, 2.0, 3.0, inf}) {
+  check(f64_inf, 4, {0, -0.5, 0.5, 0});
+  for (double ord : {1.0, 2.0, 3.0, f64_inf}) {
     Tensor x = zeros({2}).requires_grad_();
     vector_norm(x, ord).backward();
     EXPECT_TRUE(identical(x.grad(), zeros({2}))) << ord;
   }
   EXPECT_EQ(vector_norm(zeros({0}), 3).item(), 0);
   EXPECT_EQ(vector_norm(converted(tensor<float>({100, 100}), f16), 3).item(), 126);  // 1e6 is inf
-  EXPECT_ERROR(vector_norm(zeros({0, 2}), inf, {0}), ShapeError, "vector_norm: the tensor [0, 2]");
+  EXPECT_ERROR(vector_norm(zeros({0, 2}), f64_inf, {0}), ShapeError,
+               "vector_norm: the tensor [0, 2]");
   EXPECT_ERROR(vector_norm(zeros({2}), 0), Error, "vector_norm: ord 0 is not positive");
   EXPECT_ERROR(vector_norm(zeros({2}, {.dtype = i64}), 1), DTypeError, "vector_norm: the input");
 }
@@ -289,7 +290,7 @@ TEST(Reduce, DeviationsOfVeryLargeAndVerySmallNumbers) {
     y.backward();
     EXPECT_EQ(x.grad().to_vector(), (std::vector<float>{0.5, -0.5, 0}));
   }
-  EXPECT_EQ(var(tensor<float>({1e30f, -1e30f, 0})).item(), inf);
+  EXPECT_EQ(var(tensor<float>({1e30f, -1e30f, 0})).item(), f64_inf);
 }
 
 TEST(Reduce, ANaNTakesTheGradientOfAnExtremum) {
@@ -301,7 +302,7 @@ TEST(Reduce, ANaNTakesTheGradientOfAnExtremum) {
     EXPECT_EQ(x.grad().to_vector(), (Values{0, 0.5, 0, 0.5}));
   }
   const Tensor x = tensor<float>({1, NAN, 3}).requires_grad_();
-  vector_norm(x, inf).backward();
+  vector_norm(x, f64_inf).backward();
   EXPECT_EQ(x.grad().to_vector(), (Values{0, 0, 0}));
 }
 

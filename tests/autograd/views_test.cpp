@@ -20,7 +20,7 @@ namespace {
 
 using test::leaf;
 using Values = std::vector<double>;
-Values values(const Tensor& x) { return x.to_vector<double>(); }
+Values numbers_of(const Tensor& x) { return x.to_vector<double>(); }
 
 const TensorOptions f64_options{.dtype = f64};
 
@@ -114,7 +114,7 @@ TEST(Views, ABufferIsFilledRowByRow) {
   rows[1].copy_(w * w);
   EXPECT_TRUE(rows.requires_grad());
   rows.sum().backward();
-  EXPECT_EQ(values(w.grad()), (Values{1 + 4, 1 + 6}));
+  EXPECT_EQ(numbers_of(w.grad()), (Values{1 + 4, 1 + 6}));
 }
 
 TEST(Views, AViewTakenBeforeItsBaseIsOnTheTapeFollowsIt) {
@@ -131,21 +131,21 @@ TEST(Views, AViewTakenBeforeItsBaseIsOnTheTapeFollowsIt) {
   v.mul_(tensor<double>({10}));
   parts[1].mul_(full({}, 5, f64_options));
   (b.sum() + v.sum() + parts[1]).backward();
-  EXPECT_EQ(values(w.grad()), (Values{20, 10}));
+  EXPECT_EQ(numbers_of(w.grad()), (Values{20, 10}));
 }
 
 TEST(Views, AViewTakenBeforeItsBaseIsALeafFollowsIt) {
   const Tensor b = tensor<double>({1, 2}), v = b[1];
   b.requires_grad_();
   (v * 3.0).backward();
-  EXPECT_EQ(values(b.grad()), (Values{0, 3}));
+  EXPECT_EQ(numbers_of(b.grad()), (Values{0, 3}));
 }
 
 TEST(Views, ARepeatedElementGetsTheSumOfItsGradients) {
   const Tensor w = leaf({2}), b = ones({1}, f64_options), v = b.expand({3});
   b.mul_(w);
   (v * tensor<double>({1, 10, 100})).sum().backward();
-  EXPECT_EQ(values(w.grad()), (Values{111}));
+  EXPECT_EQ(numbers_of(w.grad()), (Values{111}));
 }
 
 TEST(Views, ABaseWithGapsInItsMemory) {
@@ -153,7 +153,7 @@ TEST(Views, ABaseWithGapsInItsMemory) {
   const Tensor middle = m.narrow(1, 1, 2).detach();  // a base of its own, strides [4, 1]
   middle[2].mul_(w);
   (middle * middle).sum().backward();
-  EXPECT_EQ(values(w.grad()), (Values{2 * 2 * (81 + 100)}));
+  EXPECT_EQ(numbers_of(w.grad()), (Values{2 * 2 * (81 + 100)}));
 }
 
 TEST(Views, HooksAndRetainedGradientsOfAViewThatFollows) {
@@ -162,7 +162,7 @@ TEST(Views, HooksAndRetainedGradientsOfAViewThatFollows) {
   v.retain_grad();
   (v * 7.0).backward();
   EXPECT_EQ(v.grad().item<double>(), 7);
-  EXPECT_EQ(values(w.grad()), (Values{7, 0}));
+  EXPECT_EQ(numbers_of(w.grad()), (Values{7, 0}));
 }
 
 // Expected values: PyTorch 2.15.
@@ -187,7 +187,7 @@ TEST(Views, RetainedGradientsAreThoseAfterAWrite) {
     b.retain_grad();
     v.mul_(w[1]);
     (b * b).sum().backward();
-    EXPECT_EQ(values(b.grad()), (Values{12, 6}));
+    EXPECT_EQ(numbers_of(b.grad()), (Values{12, 6}));
   }
   {  // the view was used before its base was written
     const Tensor b = w * 1.0, v = b[0];
@@ -206,14 +206,14 @@ TEST(Views, WritesWithoutRecordingKeepTheGradientsPath) {
     v.fill_(7);
   }
   (v * v).backward();
-  EXPECT_EQ(values(w.grad()), (Values{14, 0}));
+  EXPECT_EQ(numbers_of(w.grad()), (Values{14, 0}));
 }
 
 TEST(Views, ALeafIsNotWrittenThroughAView) {
   const Tensor x = leaf({1, 2});
   EXPECT_ERROR(x[0].fill_(0), AutogradError,
                "fill_: a view of a leaf that requires a gradient is being modified in place");
-  EXPECT_EQ(values(x), (Values{1, 2}));
+  EXPECT_EQ(numbers_of(x), (Values{1, 2}));
 }
 
 TEST(Views, AViewTakenUnderNoGradGuardIsAConstant) {
@@ -234,14 +234,14 @@ TEST(Views, AViewTakenUnderNoGradGuardIsAConstant) {
 TEST(Views, AViewOfAPlainTensorTakenUnderNoGradGuardMayBeWritten) {
   const Tensor b = zeros({2}, f64_options), v = no_grad([&] { return b[0]; });
   v.fill_(3);
-  EXPECT_EQ(values(b), (Values{3, 0}));
+  EXPECT_EQ(numbers_of(b), (Values{3, 0}));
   const Tensor x = leaf({1, 2}), first = no_grad([&] { return x[0]; });
   EXPECT_ERROR(first.fill_(3), AutogradError, "gradients would miss the write");
   no_grad([&] {
     first.fill_(3);
     return 0;
   });
-  EXPECT_EQ(values(x), (Values{3, 2}));
+  EXPECT_EQ(numbers_of(x), (Values{3, 2}));
 }
 
 TEST(Views, BelowALeafThatIsAViewTheLeafIsTheBase) {
@@ -249,7 +249,7 @@ TEST(Views, BelowALeafThatIsAViewTheLeafIsTheBase) {
   const Tensor v = b.narrow(0, 0, 2).requires_grad_(), u = v[0];
   EXPECT_ERROR(u.add_(w[0]), AutogradError, "add_: a view of a leaf that requires a gradient");
   (u * 3.0).backward();
-  EXPECT_EQ(values(v.grad()), (Values{3, 0}));
+  EXPECT_EQ(numbers_of(v.grad()), (Values{3, 0}));
 }
 
 TEST(Views, ALeafThatIsAViewDoesNotFollow) {
@@ -263,7 +263,7 @@ TEST(Views, DetachedAndReplacedMemoryDoesNotFollow) {
   const Tensor w = leaf({2, 3}), b = w * 1.0, d = b.detach();
   d[0].mul_(w[0]);
   EXPECT_TRUE(d.requires_grad());
-  EXPECT_EQ(values(b), (Values{4, 3}));
+  EXPECT_EQ(numbers_of(b), (Values{4, 3}));
   const Tensor p = tensor<double>({1, 2}), v = p[0];
   p.requires_grad_();
   p.set_data(tensor<double>({3, 4}));
@@ -300,7 +300,7 @@ TEST(Views, WhatAnOpReturnsIsNoViewOfWhatItIsMadeFrom) {
     const Tensor y = record<TwiceBackward>({x}, inside ? no_grad(make) : make());
     y.mul_(tensor<double>({3}));
     y.sum().backward(Tensor());
-    EXPECT_EQ(values(x.grad()), (Values{6, 6}));
+    EXPECT_EQ(numbers_of(x.grad()), (Values{6, 6}));
   }
 }
 
@@ -308,7 +308,7 @@ TEST(Views, RepeatedElementsMayBeFilled) {
   const Tensor w = leaf({2}), b = w * 1.0;
   b.expand({3}).zero_();
   (b.sum() + w.sum()).backward();
-  EXPECT_EQ(values(w.grad()), (Values{1}));
+  EXPECT_EQ(numbers_of(w.grad()), (Values{1}));
 }
 
 TEST(Views, AnErrorComesBeforeMemoryIsWritten) {
@@ -323,7 +323,7 @@ TEST(Views, AWriteToAViewIsNotTraced) {
   const TraceMode trace;
   const Tensor w = leaf({2, 3}), b = w * 1.0;
   EXPECT_ERROR(b[0].mul_(w[1]), AutogradError, "mul_: a write to a view cannot be traced");
-  EXPECT_EQ(values(b), (Values{2, 3}));
+  EXPECT_EQ(numbers_of(b), (Values{2, 3}));
 }
 
 TEST(Views, ShortFloatsAndChannelsLast) {
@@ -349,7 +349,7 @@ TEST(Views, ALongLoopOfWritesIsFreedWithoutRecursion) {
   const Tensor w = leaf({1}), b = zeros({4}, f64_options);
   for (int i = 0; i < 100'000; ++i) b[i % 4].add_(w[0]);
   b[1].backward();
-  EXPECT_EQ(values(w.grad()), (Values{25'000}));
+  EXPECT_EQ(numbers_of(w.grad()), (Values{25'000}));
 }
 
 TEST(Views, NoCycleKeepsAGraphAlive) {

@@ -26,7 +26,7 @@ class ZeroTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
   }
 };
 
-constexpr BucketOptions small_buckets{.bucket_bytes = 1000, .first_bucket_bytes = 300};
+constexpr BucketOptions tiny_buckets{.bucket_bytes = 1000, .first_bucket_bytes = 300};
 
 std::int64_t numel_of_all(const Tensors& tensors) {
   std::int64_t numel = 0;
@@ -42,8 +42,8 @@ TEST_P(ZeroTest, EqualsUnsharded) {
       model->to(f64);
       test::set_weights(*model, 5);
     }
-    DistributedDataParallel whole_ddp(whole, comm, {.buckets = small_buckets});
-    DistributedDataParallel ddp(sharded, comm, {.buckets = small_buckets});
+    DistributedDataParallel whole_ddp(whole, comm, {.buckets = tiny_buckets});
+    DistributedDataParallel ddp(sharded, comm, {.buckets = tiny_buckets});
     ZeroSharding zero(ddp);
     optim::AdamW whole_adam(whole.parameters(), {.lr = 0.01, .weight_decay = 0.1});
     optim::AdamW adam(zero.parameters(), {.lr = 0.01, .weight_decay = 0.1});
@@ -109,8 +109,8 @@ TEST_P(ZeroTest, ShardsAnOptimizerGroupByGroup) {
       test::set_weights(*model, 5);
     }
     auto whole_adam = adam_for(whole), adam = adam_for(sharded);
-    DistributedDataParallel whole_ddp(whole, comm, {.buckets = small_buckets});
-    DistributedDataParallel ddp(sharded, comm, {.buckets = small_buckets});
+    DistributedDataParallel whole_ddp(whole, comm, {.buckets = tiny_buckets});
+    DistributedDataParallel ddp(sharded, comm, {.buckets = tiny_buckets});
     ZeroSharding zero(ddp);
     zero.shard(*adam);
     for (int step = 0; step < 5; ++step) {
@@ -149,8 +149,8 @@ TEST_P(ZeroTest, EqualsUnshardedWithAComposedOptimizer) {
       model->to(f64);
       test::set_weights(*model, 5);
     }
-    DistributedDataParallel whole_ddp(whole, comm, {.buckets = small_buckets});
-    DistributedDataParallel ddp(sharded, comm, {.buckets = small_buckets});
+    DistributedDataParallel whole_ddp(whole, comm, {.buckets = tiny_buckets});
+    DistributedDataParallel ddp(sharded, comm, {.buckets = tiny_buckets});
     ZeroSharding zero(ddp);
     optim::NAdam whole_nadam(whole.parameters(), {.lr = 0.01, .weight_decay = 0.1});
     optim::NAdam nadam(zero.parameters(), {.lr = 0.01, .weight_decay = 0.1});
@@ -207,7 +207,7 @@ TEST_P(ZeroTest, BackwardsAddUpUntilTheyAreZeroed) {
     test::TinyMlp model;
     model.to(f64);
     test::set_weights(model, 5);
-    DistributedDataParallel ddp(model, comm, {.buckets = small_buckets});
+    DistributedDataParallel ddp(model, comm, {.buckets = tiny_buckets});
     ZeroSharding zero(ddp);
     const auto run = [&](int seed) {
       const test::Batch batch = test::batch_of({20}, seed + comm->rank(), f64);
