@@ -1,6 +1,9 @@
 // PyTorch's tutorial "Classifying Names with a Character-Level RNN": which language is a name from?
 //
-//   build/bin/ports/char_rnn --data data/names      (Italian.txt, …: a name in each line)
+//   build/bin/ports/char_rnn --data data/names
+//
+// The folder has a file for each language (Italian.txt, …) with a name in each line: data/names of
+// https://download.pytorch.org/tutorial/data.zip, or your own.
 
 #include <rondo/rondo.h>
 
@@ -32,6 +35,7 @@ std::string known_letters(std::string text) {
 
 /// Reads the text files of a folder.
 Names read_names(const std::string& folder) {
+  rd::require(std::filesystem::is_directory(folder), "--data: ", folder, " is not a folder");
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry);
   std::sort(files.begin(), files.end());

@@ -48,16 +48,17 @@ int run(int argc, char** argv) {
   line.add("--dataset", dataset, "the images", rd::flags::one_of({"cifar10", "fashion_mnist"}));
   line.add("--epochs", epochs, "passes over the data", rd::flags::count());
   line.add("--batch", batch, "images in a step", rd::flags::count());
-  line.add("--limit", limit, "use only so many images; 0: all");
+  line.add("--limit", limit, "use only so many images; 0: all",
+           rd::flags::whole_number(0, 1'000'000'000));
   if (const auto status = line.parse(argc, argv)) return *status;
 
-  const rd::data::ImageTransform normalize(
-      {rd::data::ToFloat{}, rd::data::Normalize{{0.5F}, {0.5F}}});
   const auto open = [&](rd::data::Split split) {
     return rd::data::open_dataset(dataset, split,
                                   {.limit = limit > 0 ? std::optional(limit) : std::nullopt});
   };
   const auto trainset = open(rd::data::Split::train), testset = open(rd::data::Split::test);
+  const std::vector<float> half(static_cast<std::size_t>(trainset->channels()), 0.5F);
+  const rd::data::ImageTransform normalize({rd::data::ToFloat{}, rd::data::Normalize{half, half}});
   rd::data::DataLoader trainloader(trainset, {.batch_size = batch, .shuffle = true, .workers = 2},
                                    normalize);
   rd::data::DataLoader testloader(testset, {.batch_size = batch, .workers = 2}, normalize);

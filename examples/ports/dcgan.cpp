@@ -73,7 +73,8 @@ int run(int argc, char** argv) {
   line.add("--dataset", dataset, "the images", rd::flags::one_of(rd::data::dataset_names()));
   line.add("--epochs", epochs, "passes over the data", rd::flags::count());
   line.add("--batch", batch, "images in a step", rd::flags::count());
-  line.add("--limit", limit, "use only so many images; 0: all");
+  line.add("--limit", limit, "use only so many images; 0: all",
+           rd::flags::whole_number(0, 1'000'000'000));
   line.add("--width", width, "channels of the narrowest layer", rd::flags::count());
   line.add("--lr", lr, "learning rate", rd::flags::positive());
   line.add("--samples", samples, "write images to this PNG file after each epoch");

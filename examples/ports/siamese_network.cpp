@@ -82,7 +82,8 @@ int run(int argc, char** argv) {
   line.add("--dataset", dataset, "the images", rd::flags::one_of({"mnist", "fashion_mnist"}));
   line.add("--epochs", epochs, "passes over the data", rd::flags::count());
   line.add("--batch", batch, "pairs in a step", rd::flags::count());
-  line.add("--limit", limit, "use only so many images; 0: all");
+  line.add("--limit", limit, "use only so many images; 0: all",
+           rd::flags::whole_number(0, 1'000'000'000));
   line.add("--lr", lr, "learning rate", rd::flags::positive());
   line.add("--gamma", gamma, "factor of the learning rate after each epoch");
   if (const auto status = line.parse(argc, argv)) return *status;

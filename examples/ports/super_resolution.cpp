@@ -55,7 +55,8 @@ int run(int argc, char** argv) {
   line.add("--upscale", upscale, "the factor; must divide the images' sides", rd::flags::count());
   line.add("--epochs", epochs, "passes over the data", rd::flags::count());
   line.add("--batch", batch, "images in a step", rd::flags::count());
-  line.add("--limit", limit, "use only so many images; 0: all");
+  line.add("--limit", limit, "use only so many images; 0: all",
+           rd::flags::whole_number(0, 1'000'000'000));
   line.add("--lr", lr, "learning rate", rd::flags::positive());
   line.add("--weights", weights, "write the weights to this file after each epoch");
   if (const auto status = line.parse(argc, argv)) return *status;

@@ -127,7 +127,7 @@ TEST(Optimizer, AParameterThatTheModelHasReplacedIsNamed) {
   }
   EXPECT_THAT(message_of(learn),
               HasSubstr("SGD: parameter 0 of group 0, of shape [1, 2], is held by this optimizer "
-                        "alone: the model has another tensor in its place"));
+                        "alone: the model is gone or has another tensor in its place"));
 }
 
 TEST(Optimizer, AFrozenParameterMayBeTheOptimizersAlone) {

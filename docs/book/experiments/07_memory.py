@@ -7,6 +7,9 @@ import pathlib
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("profiles", nargs="+", type=pathlib.Path, metavar="FOLDER/profile.json")
 profiles = parser.parse_args().profiles
+for path in profiles:
+    if not path.is_file():
+        parser.error(f"{path} does not exist; the runs above write it")
 print("MiB in use    after forward of                after backward of       |  most")
 print("                 bn1  layer1  layer2  layer3  layer3  layer2  layer1  |")
 for path in profiles:

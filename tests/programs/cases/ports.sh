@@ -31,6 +31,8 @@ falls char_rnn --data names --steps 300 --every 100 --hidden 16 --lr 0.1
 grep -q '^Satoshi: (-0.* Japanese' "$log" || fail "char_rnn does not know a name that it has learned"
 fails_saying "--data: name a folder" "$bin/ports/char_rnn"
 fails_saying "--name 12: none of its letters" "$bin/ports/char_rnn" --data names --name 12
+fails_saying "--data: nowhere is not a folder" "$bin/ports/char_rnn" --data nowhere
+fails_saying "--limit" "$bin/ports/quickstart" --limit -5
 fails_saying "contains no names" "$bin/ports/char_rnn" --data no_names
 succeeds "$bin/ports/regression"
 grep -q '^loss 0.000' "$log" || fail "regression does not find the polynomial"
