@@ -138,9 +138,9 @@ void Optimizer::check_parameters(std::size_t g) const {
           p.impl_ptr().use_count() > 1 || !p.requires_grad(), type(), ": parameter ", i,
           " of group ", g, ", of shape ", p.shape(),
           ", is held by this optimizer alone: the model is gone or has another tensor in its "
-          "place. Write "
-          "its elements under NoGradGuard (weight.copy_(values)), or construct the optimizer after "
-          "the change; if the tensor is not needed, call requires_grad_(false) on it");
+          "place. Write its elements under NoGradGuard (weight.copy_(values)), or construct the "
+          "optimizer after the change; if the tensor is not needed, call requires_grad_(false) on "
+          "it");
       continue;
     }
     check_gradient(type(), g, i, p, grad);

@@ -17,8 +17,8 @@ namespace rondo::train {
 /// Maps (model output, target) of a batch to one number.
 using Measure = std::function<Tensor(const Tensor& output, const Tensor& target)>;
 
-/// cross_entropy. Throws ShapeError for a single class and targets that are not class indices: a
-/// regression without a criterion, whose loss would always be 0.
+/// cross_entropy. Throws ShapeError for an output of one number for each sample whose targets are
+/// floats: a regression without a criterion, whose loss would mean nothing.
 Tensor default_criterion(const Tensor& output, const Tensor& target);
 
 /// What a program measures in addition to the loss and the accuracy:

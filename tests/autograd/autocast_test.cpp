@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <sstream>
@@ -219,6 +220,8 @@ TEST(Autocast, OpsOnAGpuReturnWhatPyTorchsDo) {
   EXPECT_EQ(scatter_add(half, 0, index, x).dtype(), f32);
   EXPECT_EQ(scatter_add(half, 0, index, half).dtype(), f16);
   EXPECT_EQ(matmul(ones({1, 1}), ones({1, 1})).dtype(), f32) << "the CPU has no scope here";
+  // 1.1 in f32 is wrong by less than 2^-24 of it, and its tenth power by ten times as much.
+  EXPECT_NEAR(pow(1.1, half * 10).item(), std::pow(1.1, 10), 2e-6) << "1.1 was rounded to f16";
 }
 #endif
 

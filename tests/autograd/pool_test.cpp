@@ -17,6 +17,9 @@ struct Window {
   Conv2dOptions::Pair kernel;
   Pool2dOptions options;
 };
+// {2, 1, true}: true is not a dilation.
+static_assert(!std::is_constructible_v<Conv2dOptions::Pair, bool> &&
+              !std::is_constructible_v<Conv3dOptions::Triple, bool>);
 const Window windows[] = {
     {2, {}},
     {3, {.stride = 2, .padding = 1}},

@@ -51,6 +51,15 @@ stop_ranks() {
   kill -TERM "${processes[@]}"
 }
 
+# until_checkpoint: waits until the run in the background has written its first checkpoint to stopped/.
+until_checkpoint() {
+  for _ in $(seq 3000); do
+    [ -e stopped/checkpoint.safetensors ] && return
+    sleep 0.02
+  done
+  fail "no checkpoint after 60 s"
+}
+
 has_gpu() { [ -e /dev/nvidia0 ]; }
 # on_gpu NAME: the program, or without a GPU the program that simulates some.
 on_gpu() { if has_gpu; then echo "$bin/$1"; else echo "$bin/simulated_$1"; fi; }

@@ -2,10 +2,7 @@
 use_few_images
 RONDO_FLIGHT_RECORD=$work/record "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 50 --timeout 5 --checkpoint-dir "$work/stopped" --checkpoint-every 1 >"$log" 2>&1 &
 pid=$!
-for _ in $(seq 600); do
-  [ -e stopped/checkpoint.safetensors ] && break
-  sleep 0.05
-done
+until_checkpoint
 hung=$(process_of 1 $pid)
 kill -STOP "$hung"
 for _ in $(seq 300); do

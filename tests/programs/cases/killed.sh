@@ -3,10 +3,7 @@ use_few_images
 "${resnet[@]}" --epochs 6 --checkpoint-dir straight --json straight.json >"$log" 2>&1 || fail "straight run"
 "${resnet[@]}" --epochs 6 --checkpoint-dir stopped --checkpoint-every 1 >"$log" 2>&1 &
 pid=$!
-for _ in $(seq 600); do
-  [ -e stopped/checkpoint.safetensors ] && break
-  sleep 0.05
-done
+until_checkpoint
 kill -KILL $pid
 wait $pid 2>/dev/null
 succeeds "${resnet[@]}" --epochs 6 --checkpoint-dir stopped --resume --json resumed.json

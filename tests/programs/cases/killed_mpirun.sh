@@ -3,11 +3,7 @@ use_few_images
 printf '#!/bin/sh\necho $$ >"process.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"\nexec "$@"\n' >note && chmod +x note
 "${mpirun[@]}" -np 2 ./note "${resnet[@]}" --epochs 1000 --checkpoint-dir stopped --checkpoint-every 1 >"$log" 2>&1 &
 pid=$!
-for _ in $(seq 600); do
-  [ -e stopped/checkpoint.safetensors ] && break
-  sleep 0.05
-done
-[ -e stopped/checkpoint.safetensors ] || fail "no checkpoint after 30 s"
+until_checkpoint
 kill -KILL $pid || fail "mpirun had ended before it was killed"
 wait $pid 2>/dev/null
 living() { ps -o stat= -p "$(cat process.0)" -p "$(cat process.1)" | grep -v '^Z'; }

@@ -14,11 +14,7 @@ for round in $(seq "$rounds"); do
   rm -rf stopped said.*
   "${run[@]}" --checkpoint-dir "$work/stopped" --checkpoint-every 1 >"$log" 2>&1 &
   pid=$!
-  for _ in $(seq 3000); do
-    [ -e stopped/checkpoint.safetensors ] && break
-    sleep 0.02
-  done
-  [ -e stopped/checkpoint.safetensors ] || fail "round $round: no checkpoint after 60 s"
+  until_checkpoint
   sleep "0.$((RANDOM % 900 + 100))"
   victim=$((RANDOM % 2))
   rank=$(process_of $victim $pid)

@@ -11,10 +11,7 @@ for ranks in 2 4; do
 done
 timeout 200 "${mpirun[@]}" -np 4 "${run[@]}" --checkpoint-every 2 --checkpoint-dir "$work/stopped" >"$log" 2>&1 &
 pid=$!
-for _ in $(seq 600); do
-  [ -e stopped/checkpoint.safetensors ] && break
-  sleep 0.1
-done
+until_checkpoint
 stop_ranks 4 "$(pgrep -P $pid)"
 wait $pid
 grep -q "stopped by a signal" "$log" || fail "the signal did not stop the run"

@@ -15,10 +15,7 @@ run=("${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 5 "${sync[@]}")
 succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
 timeout 200 "${run[@]}" --checkpoint-every 2 --checkpoint-dir "$work/stopped" >"$log" 2>&1 &
 pid=$!
-for _ in $(seq 3000); do
-  [ -e stopped/checkpoint.safetensors ] && break
-  sleep 0.02
-done
+until_checkpoint
 stop_ranks 2 "$(pgrep -P $pid)" # mpirun is timeout's child
 wait $pid
 status=$?
