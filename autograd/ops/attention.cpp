@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "autograd/autocast.h"
-#include "autograd/checkpoint.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/flex_attention.h"
@@ -96,18 +95,15 @@ struct ScoreMask {
 /// The bias is -inf for excluded keys. If all keys of a query are excluded it is 0 instead: softmax
 /// of only -inf is NaN, and no later product removes a NaN. Such a query averages all values, and
 /// its output is set to zero at the end.
-/// For is_causal the queries are numbers first, first + 1, …
-ScoreMask mask_for(const Tensor& q, const Tensor& k, const AttentionOptions& options,
-                   std::int64_t first = 0) {
+ScoreMask mask_for(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
   const TensorOptions like = {.dtype = q.dtype(), .device = q.device()};
   const auto allowed = [&](const Tensor& which) {
     return where(which, scalar(0, like), scalar(-infinity, like));
   };
   if (options.is_causal) {
     const TensorOptions count = {.dtype = f32, .device = q.device()};
-    const Tensor queries = numbered(q.size(-2), count);
     return {allowed(le(unsqueeze(numbered(k.size(-2), count), 0),
-                       unsqueeze(first > 0 ? queries + first : queries, 1))),
+                       unsqueeze(numbered(q.size(-2), count), 1))),
             {}};
   }
   if (!options.attn_mask.defined() || k.size(-2) == 0) return {};
@@ -202,7 +198,7 @@ Dims scored(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOp
 
 /// Attention op by op, with all scores.
 AttentionResult composed(const Tensor& q, const Tensor& k, const Tensor& v,
-                         const AttentionOptions& options, std::int64_t first = 0) {
+                         const AttentionOptions& options) {
   // All queries that share a head of k and v are rows of one matrix, so k and v are not repeated.
   const std::int64_t group = options.enable_gqa ? q.size(-3) / k.size(-3) : 1;
   const std::int64_t rows = group * q.size(-2);
@@ -220,7 +216,7 @@ AttentionResult composed(const Tensor& q, const Tensor& k, const Tensor& v,
   // Scale the queries, which have fewer elements than the scores.
   Tensor scores = bmm(detail::as_batch(wide(grouped) * scale_of(q, options), batch),
                       transpose(detail::as_batch(wide(k), batch), 1, 2));
-  const ScoreMask mask = mask_for(q, k, options, first);
+  const ScoreMask mask = mask_for(q, k, options);
   if (mask.bias.defined()) {
     check_mask(mask.bias, all);
     scores = reshape(scores, all) + mask.bias;
@@ -237,17 +233,6 @@ AttentionResult composed(const Tensor& q, const Tensor& k, const Tensor& v,
   weights = reshape(weights, all);
   if (!mask.blind.defined()) return {output, weights};
   return {masked_fill(output, mask.blind, 0.0), masked_fill(weights, mask.blind, 0.0)};
-}
-
-/// How many queries have at most 128 MiB of scores, at least one; if possible a multiple of 64,
-/// which suits matrix products.
-std::int64_t queries_of_block(const Tensor& q, const Dims& scored) {
-  constexpr std::int64_t bytes = std::int64_t{128} << 20, step = 64;
-  const std::int64_t length = q.size(-2), size = std::max<std::int64_t>(size_of(q.dtype()), 4);
-  const std::int64_t of_query = numel_of(scored) / std::max<std::int64_t>(length, 1) * size;
-  if (of_query * length <= bytes) return length;
-  const std::int64_t queries = bytes / of_query;
-  return queries >= step ? queries / step * step : std::max<std::int64_t>(1, queries);
 }
 
 /// Whether the backend's kernels compute this attention. They do not record what a trace needs, and
@@ -359,30 +344,6 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
   return composed(q, k, v, options);
 }
 
-Tensor detail::attention_by_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
-                                   const AttentionOptions& options, std::int64_t queries) {
-  const Tensor& mask = options.attn_mask;
-  if (mask.defined()) check_mask(mask, scored(q, k, v, options));
-  Tensors parts;
-  for (std::int64_t first = 0; first < q.size(-2); first += queries) {
-    const std::int64_t count = std::min(queries, q.size(-2) - first);
-    const std::int64_t keys = options.is_causal ? std::min(k.size(-2), first + count) : k.size(-2);
-    const bool is_of_query = mask.defined() && mask.dim() >= 2 && mask.size(-2) > 1;
-    AttentionOptions others = options;
-    others.attn_mask = {};
-    const auto block = [others, first](const Tensor& q, const Tensor& k, const Tensor& v,
-                                       const Tensor& mask) {
-      AttentionOptions all = others;
-      all.attn_mask = mask;
-      return composed(q, k, v, all, first).output;
-    };
-    parts.push_back(checkpoint(block, q.narrow(-2, first, count), k.narrow(-2, 0, keys),
-                               v.narrow(-2, 0, keys),
-                               is_of_query ? mask.narrow(-2, first, count) : mask));
-  }
-  return cat(parts, -2);
-}
-
 Tensor detail::flex_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                               const std::function<void(const ScoreTile&)>& score_mod,
                               const AttentionOptions& options) {
@@ -390,6 +351,8 @@ Tensor detail::flex_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   if (const Casts cast{AutocastOp::scaled_dot_product_attention, q})
     return flex_attention(cast(q), cast(k), cast(v), score_mod, cast_mask(cast, options));
   check(q, k, v, options);
+  require<DeviceError>(q.device().is_cpu(), "flex_attention: q is on ", q.device(),
+                       ", but score_mod is compiled for the CPU; move q, k and v to the CPU");
   require<DTypeError>(backend(q).has_attention(q), "flex_attention: ", q.device(),
                       " has no kernel for ", q.dtype());
   require<ShapeError>(q.numel() > 0 && k.numel() > 0 && v.numel() > 0, "flex_attention: q ",
@@ -406,9 +369,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     return scaled_dot_product_attention(cast(q), cast(k), cast(v), cast_mask(cast, options));
   check(q, k, v, options);
   if (has_kernel(q, k, v, options)) return by_kernel(q, k, v, options, nullptr);
-  const std::int64_t queries = queries_of_block(q, scored(q, k, v, options));
-  if (queries >= q.size(-2) || TraceMode::is_enabled()) return composed(q, k, v, options).output;
-  return detail::attention_by_blocks(q, k, v, options, queries);
+  return composed(q, k, v, options).output;
 }
 
 Tensor rotary_embedding(const Tensor& x, RotaryOptions options) {

@@ -27,9 +27,10 @@ struct AttentionOptions {
 
 /// softmax(scale q k^T + mask) v. q (..., L, E), k (..., S, E), v (..., S, Ev); their leading
 /// dimensions broadcast. The result is (..., L, Ev). A query that may attend to no key gets zeros.
-/// Recorded op by op, so derivatives of any order exist. Scores that need more than 128 MiB are
-/// computed for blocks of queries, and again in backward (autograd/checkpoint.h). Throws ShapeError
-/// if the shapes do not match, and DTypeError if q, k, v and a floating-point mask differ in dtype.
+/// In f32, bf16 and f16 memory is linear in L and S. All scores are kept in f64, with a mask that
+/// requires a gradient, and in a backward with create_graph, by which derivatives of any order
+/// exist. Throws ShapeError if the shapes do not match, and DTypeError if q, k, v and a
+/// floating-point mask differ in dtype.
 /// Agrees with torch.nn.functional.scaled_dot_product_attention.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
@@ -40,13 +41,6 @@ struct AttentionResult {
 /// The same, and also the weights as they were applied, that is, after dropout.
 AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const AttentionOptions& options = {});
-
-namespace detail {
-/// The same for blocks of so many queries: backward computes each block again, so its scores are
-/// not kept.
-Tensor attention_by_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
-                           const AttentionOptions& options, std::int64_t queries);
-}  // namespace detail
 
 struct RotaryOptions {
   double base = 10000;      // rope_theta in configurations of models

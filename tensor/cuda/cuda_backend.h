@@ -96,6 +96,14 @@ class CudaBackend : public Backend {
                               const Tensor& mean, const Tensor& invstd, const Tensor& dx,
                               const Tensor& dgamma, const Tensor& dbeta) override;
 
+  // attention.cpp
+  bool has_attention(const Tensor& q) const override;
+  void do_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                    const AttentionParams& params, const Tensor& y, const Tensor& lse) override;
+  void do_attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                             const AttentionParams& params, const Tensor& y, const Tensor& lse,
+                             const Tensor& dq, const Tensor& dk, const Tensor& dv) override;
+
   // pool.cu
   void do_max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                      const Pool2dParams& params) override;
@@ -131,6 +139,12 @@ class CudaBackend : public Backend {
                                    const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                                    const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
                                    const Tensor& dbeta, const Tensor& dresidual);
+  void attention_kernels(const Tensor& q, const Tensor& k, const Tensor& v,
+                         const AttentionParams& params, const Tensor& y, const Tensor& lse);
+  void attention_backward_kernels(const Tensor& dy, const Tensor& q, const Tensor& k,
+                                  const Tensor& v, const AttentionParams& params, const Tensor& y,
+                                  const Tensor& lse, const Tensor& dq, const Tensor& dk,
+                                  const Tensor& dv);
   void reduce_double(ReductionOp op, const Tensor& x, const Tensor& y);
   void reduce_integers(ReductionOp op, const Tensor& x, const Tensor& y);
   void unary_strided(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params);

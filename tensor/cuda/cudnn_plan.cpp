@@ -54,6 +54,24 @@ const Descriptor& GraphBuilder::tensor(std::int64_t uid, cudnnDataType_t type, c
   return tensor;
 }
 
+Descriptor& GraphBuilder::pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t precision,
+                                    const std::function<void(Descriptor& mode)>& configure) {
+  Descriptor& what = add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  what.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+  what.set(CUDNN_ATTR_POINTWISE_MATH_PREC, precision);
+  if (configure) configure(what);
+  what.finalize("a pointwise operation's mode");
+  Descriptor& op = add(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what);
+  return op;
+}
+
+void GraphBuilder::end(Descriptor& op, cudnnBackendAttributeName_t name, const Descriptor& result) {
+  op.set(name, result);
+  op.finalize("an operation");
+  operation(op);
+}
+
 const Descriptor& GraphBuilder::finish(const PlanTarget& target) {
   Descriptor& graph = add(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::ssize(operations_),

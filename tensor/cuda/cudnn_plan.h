@@ -1,6 +1,6 @@
 #pragma once
 // Plans: a graph of cuDNN operations, ready to run on one of cuDNN's engines. Shared by
-// convolutions (conv_plan.h) and batch norms (norm_plan.h).
+// convolutions (conv_plan.h), batch norms (norm_plan.h) and attention (attention_plan.h).
 //
 // cuDNN's heuristics propose engines for a graph, the best first. Some of them decline to create a
 // plan; then the next one is tried. A plan can also be created without a GPU, for a GPU that is
@@ -49,6 +49,12 @@ class GraphBuilder {
   Descriptor& add(cudnnBackendDescriptorType_t type) { return others_.emplace_back(type); }
   /// Adds a finalised operation. The graph's operations keep this order.
   void operation(const Descriptor& op) { operations_.push_back(op.get()); }
+  /// Begins an operation that computes y = mode(x, b) for each element. `configure` sets further
+  /// attributes of the mode, the caller sets the operation's operands.
+  Descriptor& pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t precision = CUDNN_DATA_FLOAT,
+                        const std::function<void(Descriptor& mode)>& configure = {});
+  /// Sets an operation's last operand, finalises the operation and adds it.
+  void end(Descriptor& op, cudnnBackendAttributeName_t name, const Descriptor& result);
   /// The graph of all operations.
   const Descriptor& finish(const PlanTarget& target);
 

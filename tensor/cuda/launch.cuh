@@ -28,11 +28,12 @@ inline constexpr int threads_per_block = 256;
 #if defined(__CUDA_ARCH__)
 namespace detail {
 
-/// Combines the values of a warp in halves, then quarters, … Each thread gets the result.
-template <class T, class Combine>
+/// Combines the values of a warp, or of each `width` neighbours in it, in halves, then quarters, …
+/// Each thread gets the result.
+template <int width = 32, class T, class Combine>
 __device__ T reduce_warp(T value, Combine combine) {
   static_assert(sizeof(T) % 4 == 0);
-  for (int distance = 16; distance > 0; distance /= 2) {
+  for (int distance = width / 2; distance > 0; distance /= 2) {
     T other;
     for (unsigned i = 0; i < sizeof(T) / 4; ++i) {
       reinterpret_cast<unsigned*>(&other)[i] =
@@ -121,6 +122,32 @@ struct BlockGroup {
 #endif
     return value;
   }
+  /// Combines the values of each `width` neighbours: of the threads 0 … width - 1, of the next
+  /// `width`, … Each thread gets the result of its neighbours. width is a power of 2, up to 32.
+  template <int width, class T, class Combine>
+  RONDO_HD T reduce_neighbours(T value, [[maybe_unused]] Combine combine) const {
+#if defined(__CUDA_ARCH__)
+    value = detail::reduce_warp<width>(value, combine);
+#endif
+    return value;
+  }
+  /// A T in the memory that the threads of a block share. T has no constructor; all T together have
+  /// at most 48 KiB. Only in for_blocks.
+  template <class T>
+  RONDO_HD T& shared() const {
+#if defined(__CUDA_ARCH__)
+    __shared__ T memory;
+#else
+    static thread_local T memory;
+#endif
+    return memory;
+  }
+  /// Waits until all threads of the block are here and see what the others wrote to shared memory.
+  RONDO_HD void sync() const {
+#if defined(__CUDA_ARCH__)
+    __syncthreads();
+#endif
+  }
   /// Transposes a tile of 32 x 32 words: thread t provides words (t / 32 + 8 k, t % 32), k < 4, and
   /// gets words (t % 32, t / 32 + 8 k). Only in for_blocks; all threads must call it.
   template <class Word>
@@ -200,6 +227,15 @@ struct LoneThread {
   RONDO_HD T reduce_columns(T value, int, Combine) const {
     return value;
   }
+  template <int, class T, class Combine>
+  RONDO_HD T reduce_neighbours(T value, Combine) const {
+    return value;
+  }
+  template <class T>
+  RONDO_HD T& shared() const {
+    return BlockGroup{}.shared<T>();
+  }
+  RONDO_HD void sync() const {}
   template <class Word>
   RONDO_HD void transpose(Word (&)[4]) const {}
   template <class T>

@@ -113,30 +113,24 @@ class NormGraph {
     return norm;
   }
   Descriptor& begin_pointwise(cudnnPointwiseMode_t mode) {
-    Descriptor& what = builder_.add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    what.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    what.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
-    if (mode != CUDNN_POINTWISE_ADD) {  // a relu that propagates NaN: divergence must stay visible
+    const bool is_sum = mode == CUDNN_POINTWISE_ADD;
+    Descriptor& operation = builder_.pointwise(mode, CUDNN_DATA_FLOAT, [&](Descriptor& what) {
+      if (is_sum) return;
+      // a relu that propagates NaN: divergence must stay visible
       const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
       what.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan);
       const double none = 0, infinite = std::numeric_limits<float>::max();
       what.set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_TYPE_DOUBLE, 1, &none);
       what.set(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, 1, &infinite);
       what.set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1, &none);
-    }
-    what.finalize("a pointwise operation's mode");
-    Descriptor& operation = builder_.add(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what);
+    });
     const float one = 1;
     operation.set(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, CUDNN_TYPE_FLOAT, 1, &one);
-    if (mode == CUDNN_POINTWISE_ADD)
-      operation.set(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, CUDNN_TYPE_FLOAT, 1, &one);
+    if (is_sum) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, CUDNN_TYPE_FLOAT, 1, &one);
     return operation;
   }
   void end(Descriptor& operation, cudnnBackendAttributeName_t name, const Descriptor& result) {
-    operation.set(name, result);
-    operation.finalize("an operation");
-    builder_.operation(operation);
+    builder_.end(operation, name, result);
   }
 
   const NormProblem& p_;

@@ -1,5 +1,5 @@
 // Attention by the backend's kernels against the composed ops in f64, which tests/golden compares
-// with PyTorch (attention_test.cpp). Runs once for each instruction set.
+// with PyTorch (attention_test.cpp). Runs once for each instruction set, and on a GPU.
 
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -13,6 +13,7 @@
 #include "support/errors.h"
 #include "support/fill.h"
 #include "support/support.h"
+#include "support/test_device.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/allocator.h"
 
@@ -25,21 +26,25 @@ struct Case {
 };
 
 /// The output and the gradients of q, k and v for a given gradient of the output, as f64. Inputs
-/// are rounded to `rounded` first, then computed in `dtype`.
+/// are rounded to `rounded` first, then computed in `dtype`: f64 on the CPU, others on the device
+/// that is tested.
 Tensors all_of(const Case& c, DType rounded, DType dtype, bool create_graph = false) {
+  const auto given = [&](const Tensor& x) {
+    return x.to(rounded).to(dtype).to(dtype == f64 ? Device::cpu() : test_device());
+  };
   Tensors x;
   for (const Dims& shape : {c.q, c.k, c.v})
-    x.push_back(fill(shape, static_cast<std::uint32_t>(x.size()), 2).to(rounded).to(dtype));
+    x.push_back(given(fill(shape, static_cast<std::uint32_t>(x.size()), 2)));
   for (Tensor& t : x) t.requires_grad_();
   AttentionOptions options = c.options;
-  if (options.attn_mask.defined() && options.attn_mask.dtype() != boolean)
-    options.attn_mask = options.attn_mask.to(rounded).to(dtype);
+  Tensor& mask = options.attn_mask;
+  if (mask.defined()) mask = mask.dtype() != boolean ? given(mask) : mask.to(x[0].device());
   manual_seed(5);
   const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], options);
-  const Tensor dy = fill(y.shape(), 9).to(rounded).to(dtype);
+  const Tensor dy = given(fill(y.shape(), 9));
   Tensors found = grad({y}, x, {.grad_outputs = {dy}, .create_graph = create_graph});
   found.insert(found.begin(), y.detach());
-  for (Tensor& t : found) t = t.detach().to(f64);
+  for (Tensor& t : found) t = t.detach().to(Device::cpu()).to(f64);
   return found;
 }
 
@@ -58,7 +63,7 @@ void expect_as_composed(const std::string& name, const Case& c, DType dtype = f3
 TEST(AttentionKernel, AgreesWithTheComposedOpsForOddLengths) {
   for (const std::int64_t length : {1, 8, 31, 33, 65, 130})
     for (const std::int64_t keys : {1, 31, 64, 130}) {
-      const Case c{{2, 3, length, 20}, {2, 3, keys, 20}, {2, 3, keys, 36}};
+      const Case c{{1, 2, length, 20}, {1, 2, keys, 20}, {1, 2, keys, 36}};
       const std::string name = concat(length, " queries, ", keys, " keys");
       expect_as_composed(name, c);
       expect_as_composed(name + ", causal", {c.q, c.k, c.v, {.is_causal = true}});
@@ -89,6 +94,11 @@ TEST(AttentionKernel, TakesMasks) {
   expect_as_composed("one number", with(zeros({}, {.dtype = boolean})));
 }
 
+TEST(AttentionKernel, TakesWideHeads) {
+  expect_as_composed("more than 128 features", {{2, 20, 150}, {2, 40, 150}, {2, 40, 260}});
+  expect_as_composed("different", {{20, 5}, {70, 5}, {70, 140}, {.is_causal = true}});
+}
+
 TEST(AttentionKernel, GroupsQueriesAndBroadcasts) {
   const Case grouped{{2, 6, 33, 8}, {2, 2, 40, 8}, {2, 2, 40, 8}, {.enable_gqa = true}};
   expect_as_composed("grouped", grouped);
@@ -111,6 +121,7 @@ TEST(AttentionKernel, OfNarrowFloatsHasTheirErrors) {
   for (const DType dtype : {bf16, f16}) {
     expect_as_composed("narrow", {{2, 3, 65, 32}, {2, 3, 65, 32}, {2, 3, 65, 32}}, dtype);
     expect_as_composed("causal", {{65, 32}, {65, 32}, {65, 32}, {.is_causal = true}}, dtype);
+    expect_as_composed("not for cuDNN", {{65, 20}, {65, 20}, {65, 20}}, dtype);
   }
 }
 
@@ -126,23 +137,25 @@ TEST(AttentionKernel, HasDerivativesOfItsGradients) {
       EXPECT_TRUE(all_close(once[i], again[i], tolerance(f32, 48, 4))) << "result " << i;
   }
   const auto second = [](DType dtype) {
-    Tensor x = fill({33, 8}, 0).to(dtype).requires_grad_();
+    Tensor x = fill({33, 8}, 0).to(dtype).to(dtype == f64 ? Device::cpu() : test_device());
+    x.requires_grad_();
     const Tensor y = sum(scaled_dot_product_attention(x, x, x, {.is_causal = true}));
     const Tensor dx = grad({y}, {x}, {.create_graph = true})[0];
-    return grad({sum(dx * dx)}, {x})[0].to(f64);
+    return grad({sum(dx * dx)}, {x})[0].to(Device::cpu()).to(f64);
   };
   EXPECT_TRUE(all_close(second(f32), second(f64), tolerance(f32, 100, 8)));
 }
 
 TEST(AttentionKernel, ReadsViewsAndKeepsNaN) {
-  const Tensor packed = fill32({2, 40, 3, 4, 16}, 1);  // (N, L, q k v, heads, E)
+  const Tensor packed = fill32({2, 40, 3, 4, 16}, 1).to(test_device());  // (N, L, q k v, heads, E)
   const auto head = [&](std::int64_t i) { return transpose(packed.select(2, i), 1, 2); };
   const Tensor y = scaled_dot_product_attention(head(0), head(1), head(2));
   EXPECT_TRUE(identical(y, scaled_dot_product_attention(head(0).contiguous(), head(1).contiguous(),
                                                         head(2).contiguous())));
   const Tensor across = transpose(transpose(head(2), 2, 3).contiguous(), 2, 3);
   EXPECT_TRUE(identical(y, scaled_dot_product_attention(head(0), head(1), across)));
-  const Tensor q = fill32({33, 8}, 1), k = fill32({40, 8}, 2), v = fill32({40, 8}, 3);
+  const Tensor q = fill32({33, 8}, 1).to(test_device()), k = fill32({40, 8}, 2).to(test_device()),
+               v = fill32({40, 8}, 3).to(test_device());
   q[3].fill_(std::numeric_limits<double>::quiet_NaN());
   const Tensor bad = isnan(scaled_dot_product_attention(q, k, v)).to(f32).sum({1});
   EXPECT_EQ(bad[3].item<float>(), 8);

@@ -67,64 +67,6 @@ TEST(Attention, OfGroupedQueriesHasWeightsOfEachHead) {
   EXPECT_TRUE(all_close(found.output, expected.output, tolerance(f64, 7)));
 }
 
-/// Attention of x[0], x[1], x[2] and the mask x[3], if any, by blocks of `queries`.
-Tensor by_blocks(const Tensors& x, AttentionOptions options, std::int64_t queries) {
-  if (x.size() > 3) options.attn_mask = x[3];
-  return detail::attention_by_blocks(x[0], x[1], x[2], options, queries);
-}
-
-TEST(AttentionByBlocks, EqualsTheWhole) {
-  const auto inputs = [](const std::vector<Dims>& shapes) {
-    Tensors x;
-    for (const Dims& shape : shapes)
-      x.push_back(fill(shape, static_cast<std::uint32_t>(x.size())).requires_grad_());
-    return x;
-  };
-  const Tensor boolean_mask = gt(fill({2, 1, 5, 7}, 50), 0);
-  boolean_mask.select(2, 1).fill_(false);
-  struct Case {
-    std::vector<Dims> shapes;
-    AttentionOptions options = {};
-  };
-  const Dims q = {2, 6, 5, 4}, k = {2, 2, 7, 4}, v = {2, 2, 7, 6};
-  for (const Case& c :
-       {Case{plain}, Case{plain, {.is_causal = true}},
-        Case{{{2, 9, 4}, {2, 3, 4}, {2, 3, 4}}, {.is_causal = true}},
-        Case{{{2, 3, 5, 4}, {1, 7, 4}, {3, 7, 6}, {5, 7}}},
-        Case{{plain[0], plain[1], plain[2], {3, 1, 7}}}, Case{{plain[0], plain[1], plain[2], {1}}},
-        Case{plain, {.attn_mask = boolean_mask}},
-        Case{{q, k, v}, {.is_causal = true, .enable_gqa = true}},
-        Case{{q, k, v, {6, 5, 7}}, {.scale = 0.3, .enable_gqa = true}}}) {
-    for (std::int64_t queries : {1, 2, 5}) {
-      const Tensors x = inputs(c.shapes), same = inputs(c.shapes);
-      AttentionOptions options = c.options;
-      if (same.size() > 3) options.attn_mask = same[3];
-      const Tensor whole = attention_with_weights(same[0], same[1], same[2], options).output;
-      const Tensor y = by_blocks(x, c.options, queries);
-      EXPECT_TRUE(all_close(y, whole, tolerance(f64, 7)));
-      const Tensor dy = fill(whole.shape(), 77);
-      y.backward(dy);
-      whole.backward(dy);
-      for (std::size_t i = 0; i < x.size(); ++i)
-        EXPECT_TRUE(all_close(x[i].grad(), same[i].grad(), tolerance(f64, 100))) << i;
-    }
-  }
-}
-
-TEST(AttentionByBlocks, HasDerivativesOfBothOrders) {
-  Tensors x = {fill({2, 5, 3}, 0), fill({2, 5, 3}, 1), fill({2, 5, 2}, 2), fill({5, 5}, 3)};
-  for (Tensor& leaf : x) leaf.requires_grad_();
-  for (double dropout_p : {0.0, 0.3}) {
-    const auto f = [&](const Tensors& x) {
-      manual_seed(5);
-      return Tensors{by_blocks(x, {.dropout_p = dropout_p}, 2)};
-    };
-    const GradcheckResult first = gradcheck(f, x), second = gradgradcheck(f, x);
-    EXPECT_TRUE(first) << first.message;
-    EXPECT_TRUE(second) << second.message;
-  }
-}
-
 TEST(RotaryEmbedding, AgreesWithLlama) {
   for (DType dtype : {f64, f32}) {
     expect_sequence("rotary.plain", {{2, 3, 5, 8}}, dtype,
@@ -276,8 +218,6 @@ TEST(AttentionErrors, NameShapesAndTypes) {
   EXPECT_ERROR(run({.attn_mask = zeros({5, 7}, {.dtype = i64})}), DTypeError, "the mask is of i64");
   EXPECT_ERROR(run({.attn_mask = zeros({5, 7}), .is_causal = true}), Error, "exclude each other");
   EXPECT_ERROR(run({.dropout_p = 1.5}), Error, "probability 1.5");
-  EXPECT_ERROR(by_blocks({q, k, v, zeros({3, 7})}, {}, 2), ShapeError,
-               "a mask of [3, 7] for scores of [2, 5, 7]");
   const AttentionOptions grouped = {.enable_gqa = true};
   EXPECT_ERROR(
       scaled_dot_product_attention(zeros({3, 5, 4}), k, v, grouped), ShapeError,

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "support/host_cudart.h"
+#include "support/host_cudnn_graph.h"
 #include "support/host_cudnn_node.h"
-#include "support/host_cudnn_norm.h"
 #include "tensor/convert.h"
 
 namespace rondo::test {
@@ -188,15 +188,15 @@ std::map<const Node*, Problem>& plans() {
   static auto* all = new std::map<const Node*, Problem>;
   return *all;
 }
-std::map<const Node*, HostNorm>& norm_plans() {
-  static auto* all = new std::map<const Node*, HostNorm>;
+std::map<const Node*, HostGraph>& graph_plans() {
+  static auto* all = new std::map<const Node*, HostGraph>;
   return *all;
 }
 
 void forget_plan(const Node* plan) {
   const std::lock_guard lock(plans_mutex());
   plans().erase(plan);
-  norm_plans().erase(plan);
+  graph_plans().erase(plan);
 }
 
 cudnnStatus_t finalize(cudnnBackendDescriptor_t d) {
@@ -206,8 +206,8 @@ cudnnStatus_t finalize(cudnnBackendDescriptor_t d) {
     const Node& config = node.node(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     if (config.engine == declining) return CUDNN_STATUS_NOT_SUPPORTED;
     const Node& graph = config.node(graph_in_config);
-    if (HostNorm::is_one(graph)) {
-      norm_plans().insert_or_assign(&node, HostNorm(graph));
+    if (HostGraph::is_one(graph)) {
+      graph_plans().insert_or_assign(&node, HostGraph(graph));
       node.finalized = true;
       return CUDNN_STATUS_SUCCESS;
     }
@@ -310,8 +310,8 @@ cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackend
   const auto uids = of(pack).all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = of(pack).all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   std::unique_lock lock(plans_mutex());
-  if (auto norm = norm_plans().find(&of(plan)); norm != norm_plans().end()) {
-    std::function<void()> work = norm->second.with(uids, pointers);
+  if (auto graph = graph_plans().find(&of(plan)); graph != graph_plans().end()) {
+    std::function<void()> work = graph->second.with(uids, pointers);
     lock.unlock();
     if (!work) return CUDNN_STATUS_BAD_PARAM;
     submit(stream_of_handle, [work] {

@@ -1,8 +1,8 @@
 #pragma once
 // The part of cuDNN's graph interface that rondo uses, on the host. Descriptors store their
 // attributes. A convolution is computed by plain loops from them (sizes, strides, paddings, names
-// and pointers), and so is a batch norm with its fused operations (host_cudnn_norm.h). The first
-// engine refuses, so that rondo must try the next one.
+// and pointers), and so are graphs of several operations (host_cudnn_graph.h). The first engine
+// refuses, so that rondo must try the next one.
 
 #include "tensor/cuda/cudnn.h"
 

@@ -1,8 +1,11 @@
 #ifdef RONDO_HAS_CUDA
 
-#include "support/host_cudnn_norm.h"
+#include "support/host_cudnn_graph.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <memory>
 
 #include "tensor/convert.h"
@@ -28,25 +31,28 @@ void visit_type(cudnnDataType_t type, F f) {
 
 }  // namespace
 
-bool HostNorm::is_one(const Node& graph) {
-  for (const Node* op : operations_of(graph)) {
-    if (op->type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR ||
+bool HostGraph::is_one(const Node& graph) {
+  for (const Node* op : operations_of(graph))
+    if (op->has(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR) ||
+        op->type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR ||
         op->type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
       return true;
-  }
   return false;
 }
 
-HostNorm::HostNorm(const Node& graph) {
+HostGraph::HostGraph(const Node& graph) {
   for (const Node* op : operations_of(graph)) {
     Operation operation{.type = op->type, .operands = {}};
-    if (op->has(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR))
-      operation.mode = op->node(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
-                           .one<int>(CUDNN_ATTR_POINTWISE_MODE);
-    if (op->has(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR))
+    if (op->has(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)) {
+      const Node& how = op->node(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+      operation.mode = how.one<int>(CUDNN_ATTR_POINTWISE_MODE);
       operation.keeps_nan =
-          op->node(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
-              .one<int>(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION) == CUDNN_PROPAGATE_NAN;
+          how.one<int>(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION) == CUDNN_PROPAGATE_NAN;
+      operation.axis = how.one<std::int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
+    }
+    if (op->has(CUDNN_ATTR_OPERATION_REDUCTION_DESC))
+      operation.mode =
+          op->node(CUDNN_ATTR_OPERATION_REDUCTION_DESC).one<int>(CUDNN_ATTR_REDUCTION_OPERATOR);
     if (op->has(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE))
       operation.mode = op->one<int>(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE);
     for (const auto& [name, attribute] : op->attributes) {
@@ -65,8 +71,8 @@ HostNorm::HostNorm(const Node& graph) {
   }
 }
 
-/// One execution: values by tensor name, in the order (n, c, h, w).
-class HostNorm::Run {
+/// One execution: values by tensor name, in row-major order of the four dimensions.
+class HostGraph::Run {
  public:
   Run(std::map<std::int64_t, void*> pointers, std::map<std::int64_t, double> numbers)
       : pointers_(std::move(pointers)), numbers_(std::move(numbers)) {}
@@ -77,6 +83,12 @@ class HostNorm::Run {
         return op.mode == CUDNN_NORM_FWD_TRAINING ? training(op) : inference(op);
       case CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR:
         return backward(op);
+      case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
+        return matmul(op);
+      case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
+        return reduction(op);
+      case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
+        return reshape(op);
       default:
         return pointwise(op);
     }
@@ -100,6 +112,7 @@ class HostNorm::Run {
   Values read(const Operation& op, int name) {
     const Operand& t = op.operands.at(name);
     if (t.is_between) return between_.at(t.uid);
+    if (t.is_number) return {numbers_.at(t.uid)};
     Values values(numel(t));
     visit_type(t.type, [&]<class T>(T) {
       const T* from = static_cast<const T*>(pointers_.at(t.uid));
@@ -204,21 +217,135 @@ class HostNorm::Run {
     write(op, CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, dbeta);
   }
 
-  void pointwise(const Operation& op) {
-    const Values x = read(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
-    Values y(x.size());
-    if (op.mode == CUDNN_POINTWISE_ADD) {
-      const Values b = read(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
-      for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] + b[i];
-    } else if (op.mode == CUDNN_POINTWISE_RELU_FWD) {
-      for (std::size_t i = 0; i < x.size(); ++i)
-        y[i] = x[i] > 0 || (op.keeps_nan && std::isnan(x[i])) ? x[i] : 0;
-    } else {  // CUDNN_POINTWISE_RELU_BWD
-      const Values dy = read(op, CUDNN_ATTR_OPERATION_POINTWISE_DYDESC);
-      for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] > 0 ? dy[i] : 0;
-      return write(op, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, y);
+  /// The element of a tensor of sizes `to` that belongs to element i of one of sizes `from`: sizes
+  /// of 1 and fewer heads are shared.
+  static std::size_t shared_index(std::size_t i, const Operand& from, const Operand& to) {
+    std::size_t index = 0, rest = numel(from);
+    for (std::size_t d = 0; d < 4; ++d) {
+      const auto here = static_cast<std::size_t>(from.dims[d]);
+      const auto there = static_cast<std::size_t>(to.dims[d]);
+      rest /= here;
+      index = index * there + i / rest % here * there / here;
     }
+    return index;
+  }
+
+  void pointwise(const Operation& op) {
+    if (op.operands.contains(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC)) return relu_backward(op);
+    const Operand& of_y = op.operands.at(CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+    const auto spread = [&](int name) {
+      Values all(numel(of_y));
+      if (!op.operands.contains(name)) return all;
+      const Values given = read(op, name);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        all[i] = given[shared_index(i, of_y, op.operands.at(name))];
+      return all;
+    };
+    const Values x = spread(CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
+                 b = spread(CUDNN_ATTR_OPERATION_POINTWISE_BDESC),
+                 chosen = spread(CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
+    std::size_t after = 1;  // elements of one index along the axis
+    for (std::size_t d = 4; --d > static_cast<std::size_t>(op.axis);)
+      after *= static_cast<std::size_t>(of_y.dims[d]);
+    const auto size = static_cast<std::size_t>(of_y.dims[static_cast<std::size_t>(op.axis)]);
+    Values y(x.size());
+    for (std::size_t i = 0; i < y.size(); ++i) switch (op.mode) {
+        case CUDNN_POINTWISE_ADD:
+          y[i] = x[i] + b[i];
+          break;
+        case CUDNN_POINTWISE_SUB:
+          y[i] = x[i] - b[i];
+          break;
+        case CUDNN_POINTWISE_MUL:
+          y[i] = x[i] * b[i];
+          break;
+        case CUDNN_POINTWISE_DIV:
+          y[i] = x[i] / b[i];
+          break;
+        case CUDNN_POINTWISE_EXP:
+          y[i] = std::exp(x[i]);
+          break;
+        case CUDNN_POINTWISE_LOG:
+          y[i] = std::log(x[i]);
+          break;
+        case CUDNN_POINTWISE_IDENTITY:
+          y[i] = x[i];
+          break;
+        case CUDNN_POINTWISE_GEN_INDEX:
+          y[i] = static_cast<double>(i / after % size);
+          break;
+        case CUDNN_POINTWISE_CMP_GE:
+          y[i] = x[i] >= b[i];
+          break;
+        case CUDNN_POINTWISE_BINARY_SELECT:
+          y[i] = chosen[i] != 0 ? x[i] : b[i];
+          break;
+        case CUDNN_POINTWISE_RELU_FWD:
+          y[i] = x[i] > 0 || (op.keeps_nan && std::isnan(x[i])) ? x[i] : 0;
+          break;
+        default:
+          std::abort();  // none of rondo's graphs has it
+      }
     write(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  }
+
+  void relu_backward(const Operation& op) {
+    const Values x = read(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+    const Values dy = read(op, CUDNN_ATTR_OPERATION_POINTWISE_DYDESC);
+    Values dx(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) dx[i] = x[i] > 0 ? dy[i] : 0;
+    write(op, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, dx);
+  }
+
+  /// The products of the matrices in the last two dimensions.
+  void matmul(const Operation& op) {
+    const Operand &of_a = op.operands.at(CUDNN_ATTR_OPERATION_MATMUL_ADESC),
+                  &of_b = op.operands.at(CUDNN_ATTR_OPERATION_MATMUL_BDESC),
+                  &of_c = op.operands.at(CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+    const Values a = read(op, CUDNN_ATTR_OPERATION_MATMUL_ADESC),
+                 b = read(op, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
+    const auto rows = static_cast<std::size_t>(of_c.dims[2]),
+               columns = static_cast<std::size_t>(of_c.dims[3]),
+               terms = static_cast<std::size_t>(of_a.dims[3]);
+    if (of_b.dims[2] != of_a.dims[3] || of_b.dims[3] != of_c.dims[3] ||
+        of_a.dims[2] != of_c.dims[2])
+      std::abort();  // the library would reject it
+    Values c(numel(of_c));
+    for (std::size_t m = 0; m < c.size() / rows / columns; ++m) {
+      const std::size_t first = m * rows * columns;
+      const double *left = a.data() + shared_index(first, of_c, of_a),
+                   *right = b.data() + shared_index(first, of_c, of_b);
+      for (std::size_t i = 0; i < rows; ++i)
+        for (std::size_t k = 0; k < terms; ++k)
+          for (std::size_t j = 0; j < columns; ++j)
+            c[first + i * columns + j] += left[i * terms + k] * right[k * columns + j];
+    }
+    write(op, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
+  }
+
+  void reduction(const Operation& op) {
+    const Operand &of_x = op.operands.at(CUDNN_ATTR_OPERATION_REDUCTION_XDESC),
+                  &of_y = op.operands.at(CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+    const bool largest = op.mode == CUDNN_REDUCE_TENSOR_MAX;
+    const Values x = read(op, CUDNN_ATTR_OPERATION_REDUCTION_XDESC);
+    Values y(numel(of_y), largest ? -std::numeric_limits<double>::infinity() : 0);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      double& to = y[shared_index(i, of_x, of_y)];
+      to = largest ? std::max(to, x[i]) : to + x[i];
+    }
+    write(op, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
+  }
+
+  /// The same memory with other sizes and strides.
+  void reshape(const Operation& op) {
+    const Operand &of_x = op.operands.at(CUDNN_ATTR_OPERATION_RESHAPE_XDESC),
+                  &of_y = op.operands.at(CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+    const Values x = read(op, CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
+    std::map<std::int64_t, double> memory;
+    for_each(of_x, [&](std::size_t i, std::int64_t at) { memory[at] = x[i]; });
+    Values y(numel(of_y));
+    for_each(of_y, [&](std::size_t i, std::int64_t at) { y[i] = memory.at(at); });
+    write(op, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
   }
 
   std::map<std::int64_t, void*> pointers_;
@@ -226,8 +353,8 @@ class HostNorm::Run {
   std::map<std::int64_t, Values> between_;
 };
 
-std::function<void()> HostNorm::with(const std::vector<std::int64_t>& uids,
-                                     const std::vector<void*>& pointers) const {
+std::function<void()> HostGraph::with(const std::vector<std::int64_t>& uids,
+                                      const std::vector<void*>& pointers) const {
   std::map<std::int64_t, void*> by_name;
   for (std::size_t i = 0; i < uids.size(); ++i) by_name[uids[i]] = pointers[i];
   std::map<std::int64_t, double> numbers;

@@ -1,6 +1,6 @@
 #pragma once
-// Batch norms of the test's own cuDNN: a graph of norms and pointwise operations, stored like in
-// the library and computed operation by operation in double.
+// Graphs of the test's own cuDNN, of batch norms, products, reductions and pointwise operations:
+// stored like in the library, and computed operation by operation in double.
 
 #include <functional>
 #include <map>
@@ -10,11 +10,11 @@
 
 namespace rondo::test {
 
-class HostNorm {
+class HostGraph {
  public:
-  /// Whether a graph contains a norm.
+  /// Whether a graph is of this kind; the others are convolutions.
   static bool is_one(const Node& graph);
-  explicit HostNorm(const Node& graph);
+  explicit HostGraph(const Node& graph);
 
   /// The work on these pointers, by name. Numbers on the host are read at once. Empty if a tensor
   /// in memory has no pointer.
@@ -30,7 +30,8 @@ class HostNorm {
   };
   struct Operation {
     cudnnBackendDescriptorType_t type;
-    int mode = 0;  // of a pointwise operation; for a forward norm, its phase
+    int mode = 0;  // of a pointwise operation or reduction; for a forward norm, its phase
+    std::int64_t axis = 0;
     bool keeps_nan = false;
     std::map<int, Operand> operands;
   };

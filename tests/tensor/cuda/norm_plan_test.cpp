@@ -1,5 +1,5 @@
 // Batch norm through cuDNN. The real cuDNN checks the graphs on a GPU that is only described; the
-// test's own (support/host_cudnn_norm.h) checks that they compute the CPU's results.
+// test's own (support/host_cudnn_graph.h) checks that they compute the CPU's results.
 
 #include "tensor/cuda/norm_plan.h"
 

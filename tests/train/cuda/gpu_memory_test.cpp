@@ -149,14 +149,29 @@ TEST(GpuAttention, KeepsNoScoresOfLongSequences) {
   EXPECT_TRUE(test::all_close(x.grad().to(Device::cpu()).to(f32), wide.grad(), largest * 0x1p-6));
 }
 
-// Backward computes the blocks again: in a replay, with the numbers of that replay.
-TEST(GpuAttention, InBlocksCanBeCaptured) {
+// No scores are kept. Those of 512 tokens and 8 heads would need 8 MiB.
+TEST(GpuAttention, NeedsMemoryLinearInTheLength) {
   const SimulatedGpus gpus(SimulatedGpus::Memory::caching);
-  const Tensor x = randn({3, 6, 4}, {.device = Device::cuda(0)});
+  const auto peak_of = [](std::int64_t length) {
+    const Tensor x = randn({1, 8, length, 8}, {.device = Device::cuda(0)}).requires_grad_();
+    cuda::reset_peak_memory();
+    const std::size_t before = cuda::memory_stats().in_use;
+    scaled_dot_product_attention(x, x, x, {.is_causal = true}).sum().backward();
+    return static_cast<double>(cuda::memory_stats().peak - before);
+  };
+  const double bytes = peak_of(256), twice = peak_of(512);
+  EXPECT_LT(twice, 2.5 * bytes);
+  EXPECT_LT(twice, 2 << 20);
+}
+
+// Backward draws the dropped weights again: in a replay, with the numbers of that replay.
+TEST(GpuAttention, CanBeCaptured) {
+  const SimulatedGpus gpus(SimulatedGpus::Memory::caching);
+  const Tensor x = randn({3, 9, 4}, {.device = Device::cuda(0)});
   x.requires_grad_();
   const Tensor gradient = zeros_like(x);
   const auto step = [&] {
-    const Tensor y = rondo::detail::attention_by_blocks(x, x, x, {.dropout_p = 0.3}, 4);
+    const Tensor y = scaled_dot_product_attention(x, x, x, {.dropout_p = 0.3});
     gradient.copy_(grad({(y * y).sum()}, {x})[0]);
   };
   std::vector<Tensor> eager;

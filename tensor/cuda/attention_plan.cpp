@@ -1,0 +1,272 @@
+#include "tensor/cuda/attention_plan.h"
+
+#include <limits>
+#include <utility>
+
+#include "tensor/backend.h"
+
+namespace rondo::cuda {
+namespace {
+
+enum Uid : std::int64_t {
+  uid_q = 1,
+  uid_k,
+  uid_kt,  // k and v as right factors, transposed: the same memory
+  uid_v,
+  uid_vt,
+  uid_y,
+  uid_lse,
+  uid_dy,
+  uid_dq,
+  uid_dk,
+  uid_dv,
+  uid_delta,   // Σ dy y of each query
+  uid_sum_dq,  // dq in f32, to which engines add
+  uid_scale,   // numbers on the host
+  uid_one,
+  uid_excluded,
+  uid_between,  // this and larger numbers: never stored in memory
+};
+
+Dims transposed(Dims dims) {
+  std::swap(dims[2], dims[3]);
+  return dims;
+}
+
+class AttentionGraph {
+ public:
+  explicit AttentionGraph(const AttentionCall& call)
+      : c_(call),
+        type_(cudnn_type(call.q.dtype(), "attention")),
+        scores_{call.q.size(0), call.q.size(1), call.q.size(2), call.k.size(2)},
+        rows_{call.q.size(0), call.q.size(1), call.q.size(2), 1} {}
+
+  const Descriptor& forward(const PlanTarget& target) {
+    const Operand s = causal(scaled(product(of(c_.q, uid_q), turned(c_.k, uid_kt), scores())));
+    const Operand top = reduced(CUDNN_REDUCE_TENSOR_MAX, s, between(rows_));
+    const Operand e =
+        pointwise(CUDNN_POINTWISE_EXP, pointwise(CUDNN_POINTWISE_SUB, s, top, scores()), scores());
+    const Operand sum = reduced(CUDNN_REDUCE_TENSOR_ADD, e, between(rows_));
+    pointwise(CUDNN_POINTWISE_ADD, top, pointwise(CUDNN_POINTWISE_LOG, sum, between(rows_)),
+              of_rows(uid_lse));
+    const Operand p = pointwise(CUDNN_POINTWISE_DIV, e, sum, between(scores_, type_));
+    product(p, of(c_.v, uid_v), of(c_.y, uid_y));
+    return builder_.finish(target);
+  }
+
+  const Descriptor& backward(const PlanTarget& target) {
+    const Operand q = of(c_.q, uid_q), kt = turned(c_.k, uid_kt), dy = of(c_.dy, uid_dy),
+                  scale = number(uid_scale), delta = of_rows(uid_delta);
+    const Operand dots = pointwise(CUDNN_POINTWISE_MUL, dy, of(c_.y, uid_y), between(c_.y.shape()));
+    pointwise(CUDNN_POINTWISE_MUL, reduced(CUDNN_REDUCE_TENSOR_ADD, dots, between(rows_)),
+              number(uid_one), delta);
+    const Operand s = scaled(product(q, kt, scores()));
+    const Operand p =
+        pointwise(CUDNN_POINTWISE_EXP,
+                  causal(pointwise(CUDNN_POINTWISE_SUB, s, of_rows(uid_lse), scores())), scores());
+    of_keys(reshaped(p, turned_scores()), dy, c_.dv, uid_dv);
+    const Operand dp = product(dy, turned(c_.v, uid_vt), scores());
+    const Operand ds =
+        pointwise(CUDNN_POINTWISE_MUL,
+                  pointwise(CUDNN_POINTWISE_MUL,
+                            pointwise(CUDNN_POINTWISE_SUB, dp, delta, scores()), p, scores()),
+                  scale, scores());
+    of_keys(reshaped(ds, turned_scores()), q, c_.dk, uid_dk);
+    const Operand k = reshaped(kt, between(c_.k.shape(), c_.k.strides(), type_));
+    const Operand dq = product(
+        ds, k,
+        known(uid_sum_dq, CUDNN_DATA_FLOAT, c_.q.shape(), dense(c_.q.shape()), Kind::in_memory));
+    pointwise(CUDNN_POINTWISE_IDENTITY, dq, of(c_.dq, uid_dq));
+    return builder_.finish(target);
+  }
+
+ private:
+  using Kind = GraphBuilder::Kind;
+  using Operand = const Descriptor*;
+
+  static Dims dense(const Dims& sizes) { return strides_of(sizes, MemoryFormat::contiguous); }
+
+  // A tensor that two operations use is one descriptor.
+  Operand known(std::int64_t uid, cudnnDataType_t type, const Dims& sizes, const Dims& strides,
+                Kind kind) {
+    Operand& tensor = tensors_[uid];
+    if (tensor == nullptr) tensor = &builder_.tensor(uid, type, sizes, strides, kind);
+    return tensor;
+  }
+  Operand of(const Tensor& x, Uid uid) {
+    return known(uid, type_, x.shape(), x.strides(), Kind::in_memory);
+  }
+  Operand turned(const Tensor& x, Uid uid) {
+    return known(uid, type_, transposed(x.shape()), transposed(x.strides()), Kind::in_memory);
+  }
+  /// A number of each query in memory.
+  Operand of_rows(Uid uid) {
+    return known(uid, CUDNN_DATA_FLOAT, rows_, dense(rows_), Kind::in_memory);
+  }
+  Operand number(Uid uid) {
+    return known(uid, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, Kind::by_value);
+  }
+  Operand between(const Dims& sizes, const Dims& strides, cudnnDataType_t type) {
+    return known(uid_between + betweens_++, type, sizes, strides, Kind::between);
+  }
+  Operand between(const Dims& sizes, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
+    return between(sizes, dense(sizes), type);
+  }
+  Operand scores() { return between(scores_); }
+  Operand turned_scores() {
+    return between(transposed(scores_), transposed(dense(scores_)), type_);
+  }
+
+  Operand product(Operand a, Operand b, Operand c) {
+    Descriptor& how = builder_.add(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+    how.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
+    how.finalize("a product's type");
+    Descriptor& op = builder_.add(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    op.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, *a);
+    op.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, *b);
+    op.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
+    builder_.end(op, CUDNN_ATTR_OPERATION_MATMUL_CDESC, *c);
+    return c;
+  }
+  Operand pointwise(cudnnPointwiseMode_t mode, Operand x, Operand b, Operand y) {
+    Descriptor& op = builder_.pointwise(mode);
+    op.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *x);
+    if (b != nullptr) op.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+    builder_.end(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, *y);
+    return y;
+  }
+  Operand pointwise(cudnnPointwiseMode_t mode, Operand x, Operand y) {
+    return pointwise(mode, x, nullptr, y);
+  }
+  Operand reduced(cudnnReduceTensorOp_t mode, Operand x, Operand y) {
+    Descriptor& how = builder_.add(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+    how.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &mode);
+    how.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
+    how.finalize("a reduction's mode");
+    Descriptor& op = builder_.add(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+    op.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
+    op.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, *x);
+    builder_.end(op, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, *y);
+    return y;
+  }
+  /// x's elements in their memory order, as a tensor of other sizes and strides.
+  Operand reshaped(Operand x, Operand y) {
+    Descriptor& op = builder_.add(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+    op.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, *x);
+    builder_.end(op, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, *y);
+    return y;
+  }
+
+  Operand scaled(Operand s) {
+    return pointwise(CUDNN_POINTWISE_MUL, s, number(uid_scale), scores());
+  }
+  /// -inf for the keys after a query's own position.
+  Operand causal(Operand s) {
+    if (!c_.is_causal) return s;
+    const auto position = [&](std::int64_t axis) {
+      Descriptor& op = builder_.pointwise(
+          CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT,
+          [axis](Descriptor& mode) { mode.set(CUDNN_ATTR_POINTWISE_AXIS, axis); });
+      op.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *s);
+      const Operand y = between(scores_, CUDNN_DATA_INT32);
+      builder_.end(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, *y);
+      return y;
+    };
+    const Operand query = position(2), key = position(3),
+                  allowed = between(scores_, CUDNN_DATA_BOOLEAN), y = scores();
+    Descriptor& compare = builder_.pointwise(CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN);
+    compare.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *query);
+    compare.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *key);
+    builder_.end(compare, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, *allowed);
+    Descriptor& select = builder_.pointwise(CUDNN_POINTWISE_BINARY_SELECT);
+    select.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *s);
+    select.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *number(uid_excluded));
+    select.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, *allowed);
+    builder_.end(select, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, *y);
+    return y;
+  }
+  /// A gradient of keys or values: the product a b, added over the query heads of each key head.
+  void of_keys(Operand a, Operand b, const Tensor& gradient, Uid uid) {
+    if (c_.q.size(1) == gradient.size(1)) {
+      product(a, b, of(gradient, uid));
+      return;
+    }
+    Dims all = gradient.shape();
+    all[1] = c_.q.size(1);
+    reduced(CUDNN_REDUCE_TENSOR_ADD, product(a, b, between(all, type_)), of(gradient, uid));
+  }
+
+  const AttentionCall& c_;
+  cudnnDataType_t type_;
+  Dims scores_, rows_;
+  int betweens_ = 0;
+  GraphBuilder builder_;
+  std::map<std::int64_t, Operand> tensors_;
+};
+
+}  // namespace
+
+bool AttentionCall::suits_cudnn() const {
+  constexpr std::int64_t pack = 8, most_features = 128;  // 16 bytes
+  if (q.dtype() != bf16 && q.dtype() != f16) return false;
+  for (const Tensor& x : {q, k, v, y, dy, dq, dk, dv}) {
+    if (!x.defined()) continue;
+    if (x.size(3) % pack != 0 || x.size(3) > most_features || x.stride(3) != 1 ||
+        reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 != 0)
+      return false;
+    for (int d = 0; d < 3; ++d)
+      if (x.stride(d) % pack != 0 || (x.stride(d) == 0 && x.size(d) > 1)) return false;
+  }
+  return true;
+}
+
+std::vector<std::int64_t> AttentionCall::key() const {
+  std::vector<std::int64_t> key = {q.device().index, static_cast<std::int64_t>(q.dtype()),
+                                   is_causal, is_backward()};
+  for (const Tensor& x : {q, k, v, y, dy, dq, dk, dv}) {
+    if (!x.defined()) continue;
+    key.insert(key.end(), x.shape().begin(), x.shape().end());
+    key.insert(key.end(), x.strides().begin(), x.strides().end());
+  }
+  return key;
+}
+
+std::vector<CudnnPlan> attention_plans(const AttentionCall& call, const PlanTarget& target,
+                                       std::size_t limit) {
+  AttentionGraph graph(call);
+  return cudnn_plans(call.is_backward() ? graph.backward(target) : graph.forward(target), target,
+                     {}, limit);
+}
+
+void execute(const CudnnPlan& plan, const AttentionCall& call) {
+  const float one = 1, excluded = -std::numeric_limits<float>::infinity();
+  std::vector<NamedPointer> pointers = {{uid_scale, &call.scale}};
+  const auto add = [&](std::int64_t uid, const Tensor& x) {
+    pointers.emplace_back(uid, x.data_ptr());
+  };
+  add(uid_q, call.q);
+  add(uid_kt, call.k);
+  add(uid_y, call.y);
+  add(uid_lse, call.lse);
+  if (call.is_causal) pointers.emplace_back(uid_excluded, &excluded);
+  const int device = call.q.device().index;
+  if (!call.is_backward()) {
+    add(uid_v, call.v);
+    return execute(plan, device, pointers);
+  }
+  const TensorOptions floats = {.device = call.q.device()};
+  const Tensor delta = Tensor::empty(call.lse.shape(), floats),
+               sum_dq = Tensor::empty(call.q.shape(), floats);
+  backend(sum_dq).fill(sum_dq, 0);
+  add(uid_vt, call.v);
+  add(uid_dy, call.dy);
+  add(uid_dq, call.dq);
+  add(uid_dk, call.dk);
+  add(uid_dv, call.dv);
+  add(uid_delta, delta);
+  add(uid_sum_dq, sum_dq);
+  pointers.emplace_back(uid_one, &one);
+  execute(plan, device, pointers);
+}
+
+}  // namespace rondo::cuda
