@@ -24,7 +24,7 @@ from torch.utils.flop_counter import flop_registry
 
 import models
 
-CASES = [("resnet18", "cifar", 512), ("resnet50", "imagenet", 256), ("lm512", "cifar", 16)]  # from 17 on, the scores of lm512 are computed in blocks
+CASES = [("resnet18", "cifar", 512), ("resnet50", "imagenet", 256), ("lm512", "cifar", 32)]
 MEASURED = {  # images a second, docs/gpu/2026-11-28-nvidia-h100.md
     "resnet18": ("67,900 img/s", 512 / 67_900e-3), "resnet50": ("4,880 to 5,360 img/s", 256 / 5_120e-3)}
 HEAD = """# A training step on an H100, on paper
@@ -34,10 +34,9 @@ whichever is longer. bf16, channels_last, SGD with momentum. Batch norm reads it
 
 - PyTorch's columns are the ops that the eager mode calls. `torch.compile` saves most of the element-wise ops, as rondo's batch norm does
   (relu and the addition of the block are part of it, so its own row is larger than PyTorch's).
-- Attention is counted op by op in both. On a GPU PyTorch computes it in one kernel that keeps no scores, which saves most of the rows softmax
-  and element-wise of lm512: rondo has no such kernel there.
+- Attention is one kernel forward and one backward in both, which keep no scores; half of the products are left out because it is causal.
 """
-GROUPS = [("convolutions", "conv"), ("batch norm", "batch_norm"), ("layer norm", "layer_norm"), ("matrix products", "mm|matmul|linear"),
+GROUPS = [("convolutions", "conv"), ("batch norm", "batch_norm"), ("layer norm", "layer_norm"), ("attention", "attention"), ("matrix products", "mm|matmul|linear"),
           ("optimizer", "sgd|foreach"), ("softmax, loss", "softmax|cross_entropy|nll"), ("pooling", "pool")]
 
 
@@ -88,6 +87,31 @@ class Recorder(TorchDispatchMode):
         return result
 
 
+class Attention(torch.autograd.Function):
+    """What PyTorch's fused kernels are for a Recorder."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, recorder):
+        y = torch.empty_like(q)
+        ctx.save_for_backward(q, k, v, y)
+        ctx.recorder = recorder
+        Attention.count(recorder, "attention", 2, (q, k, v, y))
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        q, k, v, y = ctx.saved_tensors
+        grads = [torch.empty_like(x) for x in (q, k, v)]
+        Attention.count(ctx.recorder, "attention_backward", 5, (dy, q, k, v, y, *grads))
+        return (*grads, None)
+
+    @staticmethod
+    def count(recorder, name, products, tensors):
+        q = tensors[1]  # as large as tensors[0]
+        flops = products * 2 * q.numel() * q.shape[-2] / 2
+        recorder.calls.append((name, sum(x.numel() * x.element_size() for x in tensors), flops))
+
+
 def pytorch(model, stem, batch):
     with torch.device("meta"):
         net, shape = models.make(model, stem)
@@ -100,6 +124,7 @@ def pytorch(model, stem, batch):
             x = x.bfloat16().to(memory_format=torch.channels_last)
     sgd = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9, foreach=True)
     for recorder in (Recorder(), Recorder()):  # the first step makes the optimizer's state
+        F.scaled_dot_product_attention = lambda q, k, v, is_causal: Attention.apply(q, k, v, recorder)
         with recorder:
             out = net(x)
             loss = F.cross_entropy(out.float(), y)
