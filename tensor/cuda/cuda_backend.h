@@ -145,8 +145,6 @@ class CudaBackend : public Backend {
                                   const Tensor& v, const AttentionParams& params, const Tensor& y,
                                   const Tensor& lse, const Tensor& dq, const Tensor& dk,
                                   const Tensor& dv);
-  void reduce_double(ReductionOp op, const Tensor& x, const Tensor& y);
-  void reduce_integers(ReductionOp op, const Tensor& x, const Tensor& y);
   void unary_strided(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params);
   void binary_strided(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
                       OpParams params);

@@ -13,12 +13,13 @@ struct Extreme {
 };
 
 /// The first of a line's largest (smallest) elements; the first NaN, if there is one.
-template <bool largest, class C>
+template <class C>
 struct FindExtreme {
   Lines<3> lines;  // x, values, indices
   std::int64_t length;
+  bool largest;
 
-  RONDO_HD static bool better(const Extreme<C>& a, const Extreme<C>& b) {
+  RONDO_HD bool better(const Extreme<C>& a, const Extreme<C>& b) const {
     if (a.index < 0 || b.index < 0) return b.index < 0 && a.index >= 0;
     const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
     if (a_nan != b_nan) return a_nan;
@@ -34,7 +35,7 @@ struct FindExtreme {
       if (better(here, best)) best = here;
     }
     best = group.reduce(
-        best, [](const Extreme<C>& a, const Extreme<C>& b) { return better(b, a) ? b : a; });
+        best, [this](const Extreme<C>& a, const Extreme<C>& b) { return better(b, a) ? b : a; });
     if (group.thread() != 0) return;
     lines.starts.write(at, 1, best.value);
     lines.starts.write(at, 2, best.index);
@@ -50,11 +51,7 @@ void CudaBackend::do_extremum(bool largest, const Tensor& x, std::int64_t dim, c
                       " is empty");
   const Lines<3> lines(dim, {&x, &values, &indices});
   visit_compute_type(x.dtype(), [&]<class C>() {
-    if (largest) {
-      for_rows(device_, lines.count, n, FindExtreme<true, C>{lines, n});
-    } else {
-      for_rows(device_, lines.count, n, FindExtreme<false, C>{lines, n});
-    }
+    for_rows(device_, lines.count, n, FindExtreme<C>{lines, n, largest});
   });
 }
 

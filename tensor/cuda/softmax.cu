@@ -9,10 +9,11 @@
 namespace rondo::cuda {
 namespace {
 
-template <bool log, class C, class T>
+template <class C, class T>
 struct SoftmaxLine {
   Lines<2> lines;  // x, y
   std::int64_t length;
+  bool log;
 
   template <class Group>
   RONDO_HD void operator()(const Group& group, std::int64_t line) const {
@@ -38,10 +39,11 @@ struct SoftmaxLine {
 };
 
 /// dx = y (dy - Σ dy y), or for the logarithm dx = dy - exp(y) Σ dy.
-template <bool log, class C, class T>
+template <class C, class T>
 struct SoftmaxGradient {
   Lines<3> lines;  // dy, y, dx
   std::int64_t length;
+  bool log;
 
   template <class Group>
   RONDO_HD void operator()(const Group& group, std::int64_t line) const {
@@ -81,11 +83,7 @@ void CudaBackend::do_softmax(bool log, const Tensor& x, std::int64_t dim, const 
   const Lines<2> lines(dim, {&x, &y});
   const std::int64_t n = size_along(x, dim);
   visit_runs("softmax", lines, 2, n, [&]<class C, class T>() {
-    if (log) {
-      walk<C, T>(device_, lines, n, SoftmaxLine<true, C, T>{lines, n});
-    } else {
-      walk<C, T>(device_, lines, n, SoftmaxLine<false, C, T>{lines, n});
-    }
+    walk<C, T>(device_, lines, n, SoftmaxLine<C, T>{lines, n, log});
   });
 }
 
@@ -94,11 +92,7 @@ void CudaBackend::do_softmax_backward(bool log, const Tensor& dy, const Tensor& 
   const Lines<3> lines(dim, {&dy, &y, &dx});
   const std::int64_t n = size_along(y, dim);
   visit_runs("softmax_backward", lines, 3, n, [&]<class C, class T>() {
-    if (log) {
-      walk<C, T>(device_, lines, n, SoftmaxGradient<true, C, T>{lines, n});
-    } else {
-      walk<C, T>(device_, lines, n, SoftmaxGradient<false, C, T>{lines, n});
-    }
+    walk<C, T>(device_, lines, n, SoftmaxGradient<C, T>{lines, n, log});
   });
 }
 
