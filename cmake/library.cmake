@@ -29,8 +29,8 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND CMAKE_CXX_COMPILER_ID 
   endforeach()
 endif()
 
-# Compiles kernels five at a time, as UNITY_BUILD does with other sources: it knows CUDA from CMake 3.31 on. The list of .cu files
-# that `variable` names becomes a list of generated files, each of which includes five of them.
+# Compiles kernels five at a time, as UNITY_BUILD does with other sources; UNITY_BUILD includes CUDA from CMake 3.31 on. The list of
+# .cu files that `variable` names becomes a list of generated files, each of which includes five of them.
 function(rondo_join_kernels name variable)
   set(joined)
   set(rest ${${variable}})
@@ -41,7 +41,13 @@ function(rondo_join_kernels name variable)
     string(JOIN "" content ${some})
     list(LENGTH joined number)
     set(file ${PROJECT_BINARY_DIR}/kernels/${name}_${number}.cu)
-    file(CONFIGURE OUTPUT ${file} CONTENT "${content}" @ONLY)
+    set(before)
+    if(EXISTS ${file})
+      file(READ ${file} before)
+    endif()
+    if(NOT content STREQUAL before)  # so that it is not compiled again
+      file(WRITE ${file} "${content}")
+    endif()
     list(APPEND joined ${file})
   endwhile()
   set(${variable} ${joined} PARENT_SCOPE)

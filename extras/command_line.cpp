@@ -142,6 +142,10 @@ std::optional<CommandLine::End> CommandLine::read(int argc, char** argv) {
     app_->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     return End{0, app_->help()};
+  } catch (const CLI::ExtrasError&) {
+    std::string unknown;  // CLI11 prints them in reverse order
+    for (const std::string& word : app_->remaining(true)) unknown += " " + word;
+    return End{2, concat("not expected:", unknown, "; --help lists the flags")};
   } catch (const CLI::ParseError& error) {
     return End{2, concat(error.what(), "; --help lists the flags")};
   }

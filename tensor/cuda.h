@@ -61,8 +61,9 @@ void set_deterministic(bool on);
 
 /// Whether the first convolution of each shape times the engines that cuDNN proposes and keeps the
 /// fastest (torch.backends.cudnn.benchmark), instead of using the first one. The first batch norm
-/// of each shape times cuDNN's engines and rondo's own kernels. Only these first calls wait
-/// for the device. Off unless RONDO_MEASURE_PLANS=1 is in the environment.
+/// of each shape times cuDNN's engines and rondo's own kernels, and the first convolution with a
+/// bias also those that add it. Only these first calls wait for the device. Off unless
+/// RONDO_MEASURE_PLANS=1 is in the environment.
 bool measures_plans();
 void measure_plans(bool on);
 

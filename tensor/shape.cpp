@@ -97,7 +97,7 @@ bool repeats_elements(const Dims& sizes, const Dims& strides) {
 std::int64_t wrap_dim(std::int64_t dim, std::int64_t rank, const char* op) {
   std::int64_t range = std::max<std::int64_t>(rank, 1);  // a 0-dim tensor accepts 0 and -1
   require<ShapeError>(dim >= -range && dim < range, op, ": dimension ", dim,
-                      " is out of range for a tensor of ", rank, " dimensions");
+                      " is out of range (valid: ", -range, " to ", range - 1, ")");
   return dim < 0 ? dim + range : dim;
 }
 

@@ -27,11 +27,11 @@ struct AttentionOptions {
 
 /// softmax(scale q k^T + mask) v. q (..., L, E), k (..., S, E), v (..., S, Ev); their leading
 /// dimensions broadcast. The result is (..., L, Ev). A query that may attend to no key gets zeros.
-/// In f32, bf16 and f16 memory is linear in L and S. All scores are kept in f64, with a mask that
-/// requires a gradient, and in a backward with create_graph, by which derivatives of any order
-/// exist. Throws ShapeError if the shapes do not match, and DTypeError if q, k, v and a
-/// floating-point mask differ in dtype.
-/// Agrees with torch.nn.functional.scaled_dot_product_attention.
+/// In f32, bf16 and f16 memory is linear in L and S. All scores are kept in f64, in a trace, and
+/// with a mask that requires a gradient. A backward with create_graph keeps them, too, and gives
+/// derivatives of any order. Throws ShapeError if the shapes do not match, and DTypeError if q, k,
+/// v and a floating-point mask differ in dtype. Agrees with
+/// torch.nn.functional.scaled_dot_product_attention.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 

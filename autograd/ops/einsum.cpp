@@ -161,8 +161,8 @@ Tensor einsum(std::string_view equation, const Tensors& operands) {
     terms.push_back(inputs.substr(0, end));
     inputs.remove_prefix(end == std::string_view::npos ? 0 : end + 1);
   }
-  require(terms.size() == operands.size(), "einsum: \"", equation, "\" has ", terms.size(),
-          " terms, but there are ", operands.size(), " operands");
+  require(terms.size() == operands.size(), "einsum: \"", equation, "\" needs ", terms.size(),
+          " operand(s), but got ", operands.size());
 
   std::vector<Labelled> all;
   std::map<int, std::int64_t> sizes;

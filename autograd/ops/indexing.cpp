@@ -114,8 +114,11 @@ Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
   dim = wrap_dim(dim, x.dim(), "select");
   std::int64_t n = x.size(dim), i = index < 0 ? index + n : index;
   // x[{5}] and index_put_ select, too.
+  require<ShapeError>(n > 0, OpName::called("select"), ": dimension ", dim, " of shape ", x.shape(),
+                      " is empty");
   require<ShapeError>(i >= 0 && i < n, OpName::called("select"), ": index ", index,
-                      " is out of range for dimension ", dim, " of shape ", x.shape());
+                      " is out of range for dimension ", dim, " of shape ", x.shape(),
+                      " (valid: ", -n, " to ", n - 1, ")");
   return squeeze(part_of("select", x, SlicedRange{dim, i, 1, 1}), dim);
 }
 

@@ -5,6 +5,7 @@
 
 #include "tensor/cuda.h"
 #include "tensor/cuda/attention_plan.h"
+#include "tensor/cuda/capture.h"
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/runtime.h"
 
@@ -15,19 +16,36 @@ namespace {
 std::shared_ptr<const CudnnPlan> plan_for(const AttentionCall& call,
                                           const AttentionParams& params) {
   if (params.mask.defined() || params.dropout_p > 0 || !call.suits_cudnn()) return nullptr;
-  // cuDNN 9.19's engines add to dq atomically, and do not say that they are not deterministic.
+  // cuDNN's engines add to dq atomically, and do not say that they are not deterministic.
   if (call.is_backward() && is_deterministic()) return nullptr;
   static auto* cache = new PlanCache;
-  return cache->get(call.key(), [&]() -> std::shared_ptr<const CudnnPlan> {
-    const int device = call.q.device().index;
-    const DeviceGuard guard(device);
-    try {
+  try {
+    constexpr std::size_t oldest = 91900;  // whose plans were tried; older ones have known faults
+    if (cudnn().version() < oldest) return nullptr;
+    if (captures_underway()) return cache->find(call.key());  // a plan loads a kernel
+    return cache->get(call.key(), [&]() -> std::shared_ptr<const CudnnPlan> {
+      constexpr std::size_t most_shapes = 256;  // each takes about a second to compile
+      if (cache->size() >= most_shapes) return nullptr;
+      const int device = call.q.device().index;
+      const DeviceGuard guard(device);
       auto plans = attention_plans(call, {.handle = cudnn_handle(device)}, 1);
-      if (!plans.empty()) return std::make_shared<CudnnPlan>(std::move(plans[0]));
-    } catch (const CudaError&) {  // no cuDNN, or it rejects the graph
-    }
+      return plans.empty() ? nullptr : std::make_shared<CudnnPlan>(std::move(plans[0]));
+    });
+  } catch (const CudaError&) {  // no cuDNN, or it rejects the graph
     return nullptr;
-  });
+  }
+}
+
+/// Whether cuDNN computed the call: there is a plan, and its memory fits.
+bool computed_by_cudnn(const AttentionCall& call, const AttentionParams& params) {
+  const auto plan = plan_for(call, params);
+  if (plan == nullptr) return false;
+  try {
+    execute(*plan, call);
+  } catch (const OutOfMemoryError&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -39,7 +57,7 @@ bool CudaBackend::has_attention(const Tensor& q) const {
 void CudaBackend::do_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                const AttentionParams& params, const Tensor& y, const Tensor& lse) {
   const AttentionCall call{q, k, v, y, lse, static_cast<float>(params.scale), params.is_causal};
-  if (const auto plan = plan_for(call, params)) return execute(*plan, call);
+  if (computed_by_cudnn(call, params)) return;
   attention_kernels(q, k, v, params, y, lse);
 }
 
@@ -49,7 +67,7 @@ void CudaBackend::do_attention_backward(const Tensor& dy, const Tensor& q, const
                                         const Tensor& dk, const Tensor& dv) {
   const AttentionCall call{q,  k,  v,  y, lse, static_cast<float>(params.scale), params.is_causal,
                            dy, dq, dk, dv};
-  if (const auto plan = plan_for(call, params)) return execute(*plan, call);
+  if (computed_by_cudnn(call, params)) return;
   attention_backward_kernels(dy, q, k, v, params, y, lse, dq, dk, dv);
 }
 

@@ -340,7 +340,8 @@ struct Backward {
       const Index row = (n * a.heads() + h) * a.queries() + query + r;
       const float log = exists ? lse[row] : infinity, d = exists ? delta[row] : 0;
       for (int c = 0; c < C; ++c) {
-        const float weight = std::exp(p[r][c] - log), factor = a.p > 0 ? keep[r][c] : 1;
+        const float weight = exists ? std::exp(p[r][c] - log) : 0,
+                    factor = a.p > 0 ? keep[r][c] : 1;
         ds[r][c] = weight * (ds[r][c] * factor - d) * a.scale;
         p[r][c] = weight * factor;
       }

@@ -3,8 +3,6 @@
 #include <limits>
 #include <utility>
 
-#include "tensor/backend.h"
-
 namespace rondo::cuda {
 namespace {
 
@@ -21,7 +19,7 @@ enum Uid : std::int64_t {
   uid_dk,
   uid_dv,
   uid_delta,   // Σ dy y of each query
-  uid_sum_dq,  // dq in f32, to which engines add
+  uid_sum_dq,  // dq in f32, which engines clear and add to
   uid_scale,   // numbers on the host
   uid_one,
   uid_excluded,
@@ -31,6 +29,14 @@ enum Uid : std::int64_t {
 Dims transposed(Dims dims) {
   std::swap(dims[2], dims[3]);
   return dims;
+}
+
+/// x's strides; in dimensions of size 1, which may have any, a multiple of 16 bytes.
+Dims strides_for_cudnn(const Tensor& x) {
+  Dims strides = x.strides();
+  for (std::int64_t d = 0; d < 3; ++d)
+    if (x.size(d) == 1) strides[d] = x.size(3);
+  return strides;
 }
 
 class AttentionGraph {
@@ -64,15 +70,15 @@ class AttentionGraph {
     const Operand p =
         pointwise(CUDNN_POINTWISE_EXP,
                   causal(pointwise(CUDNN_POINTWISE_SUB, s, of_rows(uid_lse), scores())), scores());
-    of_keys(reshaped(p, turned_scores()), dy, c_.dv, uid_dv);
+    product(reshaped(p, turned_scores()), dy, of(c_.dv, uid_dv));
     const Operand dp = product(dy, turned(c_.v, uid_vt), scores());
     const Operand ds =
         pointwise(CUDNN_POINTWISE_MUL,
                   pointwise(CUDNN_POINTWISE_MUL,
                             pointwise(CUDNN_POINTWISE_SUB, dp, delta, scores()), p, scores()),
                   scale, scores());
-    of_keys(reshaped(ds, turned_scores()), q, c_.dk, uid_dk);
-    const Operand k = reshaped(kt, between(c_.k.shape(), c_.k.strides(), type_));
+    product(reshaped(ds, turned_scores()), q, of(c_.dk, uid_dk));
+    const Operand k = reshaped(kt, between(c_.k.shape(), strides_for_cudnn(c_.k), type_));
     const Operand dq = product(
         ds, k,
         known(uid_sum_dq, CUDNN_DATA_FLOAT, c_.q.shape(), dense(c_.q.shape()), Kind::in_memory));
@@ -94,10 +100,11 @@ class AttentionGraph {
     return tensor;
   }
   Operand of(const Tensor& x, Uid uid) {
-    return known(uid, type_, x.shape(), x.strides(), Kind::in_memory);
+    return known(uid, type_, x.shape(), strides_for_cudnn(x), Kind::in_memory);
   }
   Operand turned(const Tensor& x, Uid uid) {
-    return known(uid, type_, transposed(x.shape()), transposed(x.strides()), Kind::in_memory);
+    return known(uid, type_, transposed(x.shape()), transposed(strides_for_cudnn(x)),
+                 Kind::in_memory);
   }
   /// A number of each query in memory.
   Operand of_rows(Uid uid) {
@@ -185,17 +192,6 @@ class AttentionGraph {
     builder_.end(select, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, *y);
     return y;
   }
-  /// A gradient of keys or values: the product a b, added over the query heads of each key head.
-  void of_keys(Operand a, Operand b, const Tensor& gradient, Uid uid) {
-    if (c_.q.size(1) == gradient.size(1)) {
-      product(a, b, of(gradient, uid));
-      return;
-    }
-    Dims all = gradient.shape();
-    all[1] = c_.q.size(1);
-    reduced(CUDNN_REDUCE_TENSOR_ADD, product(a, b, between(all, type_)), of(gradient, uid));
-  }
-
   const AttentionCall& c_;
   cudnnDataType_t type_;
   Dims scores_, rows_;
@@ -208,14 +204,17 @@ class AttentionGraph {
 
 bool AttentionCall::suits_cudnn() const {
   constexpr std::int64_t pack = 8, most_features = 128;  // 16 bytes
-  if (q.dtype() != bf16 && q.dtype() != f16) return false;
+  if ((q.dtype() != bf16 && q.dtype() != f16) || q.size(1) != k.size(1)) return false;
+  constexpr std::int64_t keys_of_tile = 128;
+  if (is_backward() && k.size(2) % keys_of_tile != 0 && !(is_causal && q.size(2) <= k.size(2)))
+    return false;
   for (const Tensor& x : {q, k, v, y, dy, dq, dk, dv}) {
     if (!x.defined()) continue;
     if (x.size(3) % pack != 0 || x.size(3) > most_features || x.stride(3) != 1 ||
         reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 != 0)
       return false;
     for (int d = 0; d < 3; ++d)
-      if (x.stride(d) % pack != 0 || (x.stride(d) == 0 && x.size(d) > 1)) return false;
+      if (x.size(d) > 1 && (x.stride(d) % pack != 0 || x.stride(d) == 0)) return false;
   }
   return true;
 }
@@ -257,7 +256,6 @@ void execute(const CudnnPlan& plan, const AttentionCall& call) {
   const TensorOptions floats = {.device = call.q.device()};
   const Tensor delta = Tensor::empty(call.lse.shape(), floats),
                sum_dq = Tensor::empty(call.q.shape(), floats);
-  backend(sum_dq).fill(sum_dq, 0);
   add(uid_vt, call.v);
   add(uid_dy, call.dy);
   add(uid_dq, call.dq);

@@ -27,8 +27,11 @@ struct AttentionCall {
   Tensor dy = {}, dq = {}, dk = {}, dv = {};
 
   bool is_backward() const { return dy.defined(); }
-  /// Whether cuDNN's engines can read and write these tensors: bf16 or f16, heads of a multiple of
-  /// 8 and at most 128 features, rows of which start at multiples of 16 bytes.
+  /// Whether cuDNN's engines compute this, as far as is known, without faults: bf16 or f16, as many
+  /// heads of keys as of queries, heads of a multiple of 8 and at most 128 features, rows that
+  /// start at multiples of 16 bytes. In backward, cuDNN 9.19 to 9.30 make NaN of keys that do not
+  /// fill their last tile of 128, unless is_causal leaves the rest of the tile out
+  /// (NVIDIA/cudnn-frontend#628).
   bool suits_cudnn() const;
   /// Equal for equal dtypes, sizes, strides and graphs only.
   std::vector<std::int64_t> key() const;

@@ -1,6 +1,7 @@
 // Batch norm in training. Uses rondo's own kernels (batch_norm.cu), or one of cuDNN's engines
 // (norm_plan.h) if measure_plans allows trying them and the engine is faster.
 
+#include <functional>
 #include <initializer_list>
 #include <memory>
 
@@ -42,27 +43,13 @@ bool suits(const NormBackward& n) {
          are_aligned({n.gamma, n.beta, n.mean, n.invstd, n.dgamma, n.dbeta});
 }
 
-std::vector<CudnnPlan> plans_or_none(const NormProblem& p) {
+/// The fastest plan if it is faster than rondo's kernels, otherwise null.
+std::shared_ptr<const CudnnPlan> plan_for(const NormProblem& p, const std::function<void()>& own,
+                                          const std::function<void(const CudnnPlan&)>& run) {
   constexpr std::size_t most_tried = 4;
-  try {
-    return norm_plans(p, {.handle = cudnn_handle(p.device)}, most_tried);
-  } catch (const CudaError&) {  // no cuDNN, or it rejects the graph
-    return {};
-  }
-}
-
-/// The fastest plan if it is faster than rondo's kernels, otherwise null. Tried once for each
-/// problem.
-template <class Own, class Run>
-std::shared_ptr<const CudnnPlan> faster_plan(const NormProblem& p, Own own, Run run) {
   static auto* cache = new PlanCache;
-  return cache->get(p.key(), [&]() -> std::shared_ptr<const CudnnPlan> {
-    const DeviceGuard guard(p.device);
-    std::vector<CudnnPlan> plans = plans_or_none(p);
-    const auto best = fastest_of(plans, p.device, run);
-    if (!best || milliseconds(p.device, own) <= best->ms) return nullptr;
-    return std::make_shared<CudnnPlan>(std::move(plans[best->index]));
-  });
+  const auto make = [&] { return norm_plans(p, {.handle = cudnn_handle(p.device)}, most_tried); };
+  return faster_plan(*cache, p.key(), p.device, make, own, run);
 }
 
 Tensor trial_copy(const Tensor& v) { return v.defined() ? Tensor::empty_like(v) : v; }
@@ -91,7 +78,7 @@ void CudaBackend::do_batch_norm(const Tensor& x, const Tensor& gamma, const Tens
                          .mean = mean,
                          .invstd = invstd};
   if (!suits(norm)) return own(running_mean, running_var);
-  const auto plan = faster_plan(
+  const auto plan = plan_for(
       norm.problem(), [&] { own(trial_copy(running_mean), trial_copy(running_var)); },
       [&](const CudnnPlan& tried) {  // trials must not change the running statistics
         NormForward trial = norm;
@@ -128,7 +115,7 @@ void CudaBackend::do_batch_norm_backward(const Tensor& dy_, const Tensor& x, con
                           .dresidual = dresidual};
   if (!suits(norm) || (mask_from_x && !beta.defined())) return own();
   const auto plan =
-      faster_plan(norm.problem(), own, [&](const CudnnPlan& tried) { execute(tried, norm); });
+      plan_for(norm.problem(), own, [&](const CudnnPlan& tried) { execute(tried, norm); });
   if (plan != nullptr) return execute(*plan, norm);
   own();
 }

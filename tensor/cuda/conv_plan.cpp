@@ -58,7 +58,7 @@ const Descriptor& convolution(GraphBuilder& builder, const ConvProblem& p) {
   return conv;
 }
 
-/// The graph of the single operation.
+/// The graph of the single operation, or of a convolution and its bias.
 const Descriptor& build(GraphBuilder& builder, const ConvProblem& p, const PlanTarget& target) {
   const OperationNames names = names_of(p.pass);
   const cudnnDataType_t type = cudnn_type(p.dtype, "conv2d");
@@ -66,12 +66,17 @@ const Descriptor& build(GraphBuilder& builder, const ConvProblem& p, const PlanT
     return builder.tensor(uid, type, sizes, strides_of(sizes, conv_format(p.dtype, p.tf32)));
   };
   const Descriptor &x = tensor(uid_x, p.x), &w = tensor(uid_w, p.w), &y = tensor(uid_y, p.y);
+  const cudnnDataType_t precision = p.dtype == f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+  const Descriptor& sum = p.bias ? builder.tensor(uid_before_bias, precision, p.y,
+                                                  strides_of(p.y, conv_format(p.dtype, p.tf32)),
+                                                  GraphBuilder::Kind::between)
+                                 : y;
   const Descriptor& conv = convolution(builder, p);
   Descriptor& operation = builder.add(names.type);
   operation.set(names.conv, conv);
   operation.set(names.x, x);
   operation.set(names.w, w);
-  operation.set(names.y, y);
+  operation.set(names.y, sum);
   const double one = 1, zero = 0;
   const float one_f32 = 1, zero_f32 = 0;
   if (p.dtype == f64) {
@@ -83,6 +88,12 @@ const Descriptor& build(GraphBuilder& builder, const ConvProblem& p, const PlanT
   }
   operation.finalize("an operation");
   builder.operation(operation);
+  if (p.bias) {
+    Descriptor& add = builder.pointwise(CUDNN_POINTWISE_ADD, precision);
+    add.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, sum);
+    add.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, tensor(uid_bias, {1, p.y[1], 1, 1}));
+    builder.end(add, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  }
   return builder.finish(target);
 }
 
@@ -112,7 +123,8 @@ std::vector<std::int64_t> ConvProblem::key() const {
                                  params.pad_w,
                                  params.dilation_h,
                                  params.dilation_w,
-                                 params.groups};
+                                 params.groups,
+                                 bias};
   for (const Dims* dims : {&x, &w, &y}) k.insert(k.end(), dims->begin(), dims->end());
   return k;
 }
@@ -131,7 +143,7 @@ std::vector<CudnnPlan> conv_plans(const ConvProblem& p, const PlanTarget& target
     wishes.tensor_cores_first = true;
     plans = cudnn_plans(graph, target, wishes, limit);
   }
-  if (!plans.empty()) return plans;
+  if (!plans.empty() || p.bias) return plans;
   const char* passes[] = {"conv2d", "conv2d_backward_input", "conv2d_backward_weight"};
   throw CudaError(concat("cuDNN has no engine for ", passes[static_cast<int>(p.pass)], " of ",
                          p.dtype, " input ", p.x, ", weight ", p.w, ", output ", p.y,

@@ -21,6 +21,7 @@ struct ConvProblem {
   bool tf32 = false, deterministic = false, measured = false;
   Dims x, w, y;
   Conv2dParams params = {};
+  bool bias = false;  // forward: the graph adds it
 
   /// Equal for equal problems only.
   std::vector<std::int64_t> key() const;
@@ -31,10 +32,10 @@ struct ConvProblem {
 MemoryFormat conv_format(DType dtype, bool tf32);
 
 /// The uids of a plan's tensors.
-enum ConvUid : std::int64_t { uid_x = 1, uid_w = 2, uid_y = 3 };
+enum ConvUid : std::int64_t { uid_x = 1, uid_w, uid_y, uid_bias, uid_before_bias };
 
-/// Plans for a problem, the most promising first; at least one and at most `limit`. Throws
-/// CudaError describing the problem if no engine supports it.
+/// Plans for a problem, the most promising first; at most `limit` and at least one, except that
+/// there may be none with a bias. Throws CudaError describing the problem if no engine supports it.
 std::vector<CudnnPlan> conv_plans(const ConvProblem& problem, const PlanTarget& target,
                                   std::size_t limit);
 

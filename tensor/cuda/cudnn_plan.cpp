@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tensor/cuda/capture.h"
 #include "tensor/cuda/cudart.h"
 #include "tensor/cuda/runtime.h"
 #include "tensor/cuda/stream.h"
@@ -172,9 +173,40 @@ std::shared_ptr<const CudnnPlan> PlanCache::get(
   return known_.emplace(mine, std::move(made)).first->second;
 }
 
+std::shared_ptr<const CudnnPlan> PlanCache::find(const std::vector<std::int64_t>& key) {
+  const Name mine = name(key);
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(mine);
+  return found != known_.end() ? found->second : nullptr;
+}
+
+std::size_t PlanCache::size() {
+  const std::lock_guard lock(mutex_);
+  return known_.size();
+}
+
 void PlanCache::put(const std::vector<std::int64_t>& key, std::shared_ptr<const CudnnPlan> plan) {
   const std::lock_guard lock(mutex_);
   known_[name(key)] = std::move(plan);
+}
+
+std::shared_ptr<const CudnnPlan> faster_plan(PlanCache& cache, const std::vector<std::int64_t>& key,
+                                             int device,
+                                             const std::function<std::vector<CudnnPlan>()>& make,
+                                             const std::function<void()>& own,
+                                             const std::function<void(const CudnnPlan&)>& run) {
+  try {
+    if (captures_underway()) return cache.find(key);
+    return cache.get(key, [&]() -> std::shared_ptr<const CudnnPlan> {
+      const DeviceGuard guard(device);
+      std::vector<CudnnPlan> plans = make();
+      const auto best = fastest_of(plans, device, run);
+      if (!best || milliseconds(device, own) <= best->ms) return nullptr;
+      return std::make_shared<CudnnPlan>(std::move(plans[best->index]));
+    });
+  } catch (const CudaError&) {
+    return nullptr;
+  }
 }
 
 }  // namespace rondo::cuda

@@ -111,6 +111,9 @@ class PlanCache {
   std::shared_ptr<const CudnnPlan> get(
       const std::vector<std::int64_t>& key,
       const std::function<std::shared_ptr<const CudnnPlan>()>& make);
+  /// The plan that `get` would return without calling `make`; null if there is none.
+  std::shared_ptr<const CudnnPlan> find(const std::vector<std::int64_t>& key);
+  std::size_t size();
   /// Makes `get` return this plan in this thread from now on.
   void put(const std::vector<std::int64_t>& key, std::shared_ptr<const CudnnPlan> plan);
 
@@ -123,5 +126,14 @@ class PlanCache {
   std::mutex mutex_;
   std::map<Name, std::shared_ptr<const CudnnPlan>> known_;
 };
+
+/// The fastest of the plans that `make` returns if it is faster than `own`, otherwise null. Tried
+/// once for each key. An error of `make` (no cuDNN, or it rejects the graph) means: no plans.
+/// During a capture, which cannot measure: null for keys that have not been tried.
+std::shared_ptr<const CudnnPlan> faster_plan(PlanCache& cache, const std::vector<std::int64_t>& key,
+                                             int device,
+                                             const std::function<std::vector<CudnnPlan>()>& make,
+                                             const std::function<void()>& own,
+                                             const std::function<void(const CudnnPlan&)>& run);
 
 }  // namespace rondo::cuda

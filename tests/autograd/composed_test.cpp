@@ -222,7 +222,7 @@ TEST(Composed, Errors) {
   EXPECT_ERROR(outer(m, m), ShapeError, "outer: expected two vectors, got [2, 3] and [2, 3]");
   EXPECT_ERROR(dot(ones({2}), ones({3})), ShapeError, "dot: expected vectors of one length");
   EXPECT_ERROR(addmm(m, ones({2}), m), ShapeError, "addmm: expected matrices");
-  EXPECT_ERROR(einsum("ij", {m, m}), Error, "has 1 terms, but there are 2 operands");
+  EXPECT_ERROR(einsum("ij", {m, m}), Error, "needs 1 operand(s), but got 2");
   EXPECT_ERROR(einsum("ij,jk->ik", {m, m}), ShapeError, "has the size 2, but the same label has 3");
   EXPECT_ERROR(einsum("ijk->i", {m}), ShapeError, "term \"ijk\" does not fit an operand of shape");
   EXPECT_ERROR(einsum("ij->k", {m}), Error, "has 'k', which no operand has");

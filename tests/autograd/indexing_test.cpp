@@ -81,7 +81,9 @@ TEST(Indexing, NothingSelected) {
 TEST(Indexing, Errors) {
   Tensor x = zeros({2, 3}), floats = zeros({2});
   EXPECT_ERROR(select(x, 1, 3), ShapeError,
-               "select: index 3 is out of range for dimension 1 of shape [2, 3]");
+               "select: index 3 is out of range for dimension 1 of shape [2, 3] (valid: -3 to 2)");
+  EXPECT_ERROR(select(zeros({0, 3}), 0, 0), ShapeError,
+               "select: dimension 0 of shape [0, 3] is empty");
   EXPECT_ERROR(select(x, 0, -3), ShapeError, "select: index -3 is out of range");
   EXPECT_ERROR(select(scalar(1.0), 0, 0), ShapeError, "select: a tensor without dimensions");
   EXPECT_ERROR(narrow(x, 1, 2, 2), ShapeError,

@@ -134,6 +134,7 @@ struct Problem {
   cudnnBackendDescriptorType_t type;
   cudnnDataType_t dtype;
   Tensor4 x, w, y;
+  std::int64_t bias = 0;  // its name, if the graph adds one
   std::vector<std::int64_t> pre, post, stride, dilation;
   bool rounds = false;
 
@@ -211,7 +212,12 @@ cudnnStatus_t finalize(cudnnBackendDescriptor_t d) {
       node.finalized = true;
       return CUDNN_STATUS_SUCCESS;
     }
-    Problem problem = problem_of(graph.node(CUDNN_ATTR_OPERATIONGRAPH_OPS));
+    const auto ops = graph.all<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    Problem problem = problem_of(of(ops[0]));
+    if (ops.size() > 1) {  // the addition of a bias
+      problem.y = Tensor4(of(ops[1]).node(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
+      problem.bias = Tensor4(of(ops[1]).node(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)).uid;
+    }
     if (!problem.is_consistent()) return CUDNN_STATUS_BAD_PARAM;
     problem.rounds = config.engine == rounding;
     plans().insert_or_assign(&node, problem);
@@ -256,7 +262,7 @@ void add_scaled(double* sum, double a, const double* b, std::int64_t n) {
 
 /// All sums are in double, in a contiguous copy with the channels last.
 template <class T>
-void compute(const Problem& p, void* x_, void* w_, void* y_) {
+void compute(const Problem& p, void* x_, void* w_, void* y_, const void* bias) {
   // As a tensor core reads it: 10 of an f32's 23 bits.
   auto value = [&](const T& v) {
     if constexpr (std::is_same_v<T, float>) {
@@ -296,6 +302,9 @@ void compute(const Problem& p, void* x_, void* w_, void* y_) {
       add_scaled(ws, ys, xs, channels);
   };
   for_each_position(p, x.data(), w.data(), y.data(), add);
+  const auto channels = static_cast<std::size_t>(p.y.dims[1]);
+  for (std::size_t i = 0; bias != nullptr && i < y.size(); ++i)
+    y[i] += convert<double>(static_cast<const T*>(bias)[i % channels]);
   auto write = [](T& to, double& from) { to = convert<T>(from); };
   if (forward)
     with_copy(p.y, static_cast<T*>(y_), y, write);
@@ -324,16 +333,17 @@ cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackend
   if (found == plans().end()) return CUDNN_STATUS_BAD_PARAM;
   const Problem p = found->second;
   lock.unlock();
-  auto pointer = [&](const Tensor4& t) {
+  auto pointer = [&](std::int64_t uid) {
     for (std::size_t i = 0; i < uids.size(); ++i) {
-      if (uids[i] == t.uid) return pointers[i];
+      if (uids[i] == uid) return pointers[i];
     }
     return static_cast<void*>(nullptr);
   };
-  void *x = pointer(p.x), *w = pointer(p.w), *y = pointer(p.y);
+  void *x = pointer(p.x.uid), *w = pointer(p.w.uid), *y = pointer(p.y.uid), *bias = pointer(p.bias);
+  if (p.bias != 0 && bias == nullptr) return CUDNN_STATUS_BAD_PARAM;
   auto put = [&](auto zero) {
     submit(stream_of_handle, [=] {
-      compute<decltype(zero)>(p, x, w, y);
+      compute<decltype(zero)>(p, x, w, y, bias);
       return true;
     });
     return CUDNN_STATUS_SUCCESS;

@@ -32,12 +32,10 @@ void visit_type(cudnnDataType_t type, F f) {
 }  // namespace
 
 bool HostGraph::is_one(const Node& graph) {
-  for (const Node* op : operations_of(graph))
-    if (op->has(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR) ||
-        op->type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR ||
-        op->type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
-      return true;
-  return false;
+  const auto type = operations_of(graph).front()->type;
+  return type != CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
+         type != CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR &&
+         type != CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
 }
 
 HostGraph::HostGraph(const Node& graph) {

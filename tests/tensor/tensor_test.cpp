@@ -44,7 +44,7 @@ TEST(Shape, LimitsAreErrorsWithASentence) {
     wrap_dim(3, 3, "sum");
     FAIL();
   } catch (const ShapeError& error) {
-    EXPECT_STREQ(error.what(), "sum: dimension 3 is out of range for a tensor of 3 dimensions");
+    EXPECT_STREQ(error.what(), "sum: dimension 3 is out of range (valid: -3 to 2)");
   }
 }
 

@@ -1,7 +1,7 @@
 # Bad input: one sentence, a status, no hang, no partial files.
 [ -z "${RONDO_DATA:-}" ] || use_few_images # parts of it need RONDO_DATA
 fails_saying "resnet21" "$bin/cifar_resnet" --model resnet21
-fails_saying "--nosuch" "$bin/cifar_resnet" --nosuch 1
+fails_saying "not expected: --nosuch 1 --other 2;" "$bin/cifar_resnet" --nosuch 1 --other 2
 fails_saying "--limit: \"-3\" is not a whole number from 0 to " "$bin/cifar_resnet" --limit -3
 fails_saying "--reproducible: \"-2\" is not a whole number" "$bin/cifar_resnet" --reproducible -2
 fails_saying "--timeout: \"1e10\" is not above 0 and at most 1000000" "$bin/cifar_resnet" --timeout 1e10

@@ -21,18 +21,24 @@
 namespace rondo::cuda {
 namespace {
 
-/// A call of 2 x `heads` heads whose memory nobody reads.
-AttentionCall described(DType dtype, std::int64_t key_heads, bool is_causal, bool is_backward) {
-  const TensorOptions like = {.dtype = dtype};
-  const auto heads_last = [&](std::int64_t heads, std::int64_t length) {
-    return transpose(Tensor::empty({2, length, heads, 64}, like), 1, 2);
+/// A call of 2 x 4 heads whose memory nobody reads: 64 queries, and values of `values` features.
+AttentionCall described(DType dtype, std::int64_t keys, std::int64_t values, bool is_causal,
+                        bool is_backward) {
+  const auto heads_last = [dtype](std::int64_t length, std::int64_t features) {
+    return transpose(Tensor::empty({2, length, 4, features}, {.dtype = dtype}), 1, 2);
   };
-  AttentionCall call{heads_last(4, 64), heads_last(key_heads, 128), heads_last(key_heads, 128),
-                     heads_last(4, 64), Tensor::empty({2, 4, 64}),  0.125F,
+  AttentionCall call{heads_last(64, 64),
+                     heads_last(keys, 64),
+                     heads_last(keys, values),
+                     heads_last(64, values),
+                     Tensor::empty({2, 4, 64}),
+                     0.125F,
                      is_causal};
   if (is_backward) {
-    for (Tensor* t : {&call.dy, &call.dq}) *t = heads_last(4, 64);
-    for (Tensor* t : {&call.dk, &call.dv}) *t = heads_last(key_heads, 128);
+    call.dy = heads_last(64, values);
+    call.dq = heads_last(64, 64);
+    call.dk = heads_last(keys, 64);
+    call.dv = heads_last(keys, values);
   }
   return call;
 }
@@ -44,41 +50,54 @@ TEST(AttentionPlans, TheRealLibraryTakesTheGraphs) {
   const auto h100 = test::described_h100(why);
   if (!h100) GTEST_SKIP() << why;
   std::size_t plans = 0;
-  for (const bool is_backward : {false, true})
-    for (const bool is_causal : {false, true}) {
-      const AttentionCall call = described(bf16, is_causal ? 2 : 4, is_causal, is_backward);
-      EXPECT_TRUE(call.suits_cudnn());
-      plans += attention_plans(call, {.properties = &*h100}, 1).size();
-    }
+  const auto take = [&](const AttentionCall& call) {
+    EXPECT_TRUE(call.suits_cudnn());
+    plans += attention_plans(call, {.properties = &*h100}, 1).size();
+  };
+  for (const bool is_backward : {false, true}) {
+    take(described(bf16, 128, 64, false, is_backward));
+    take(described(f16, 77, 64, true, is_backward));
+    take(described(bf16, 128, 32, true, is_backward));
+  }
+  take(described(f16, 77, 64, false, false));
   RecordProperty("plans", static_cast<int>(plans));
 }
 
-TEST(AttentionPlans, AreOnlyForTensorsThatEnginesCanRead) {
-  EXPECT_FALSE(described(f32, 4, false, false).suits_cudnn());
-  AttentionCall call = described(f16, 4, false, true);
+TEST(AttentionPlans, AreOnlyForWhatEnginesCompute) {
+  EXPECT_FALSE(described(f32, 128, 64, false, false).suits_cudnn());
+  EXPECT_FALSE(described(bf16, 64, 64, false, true).suits_cudnn()) << "half a tile of keys";
+  AttentionCall call = described(f16, 128, 64, false, true);
   EXPECT_TRUE(call.suits_cudnn());
   const Tensor dv = std::exchange(call.dv, transpose(call.dv, 2, 3).contiguous().transpose(2, 3));
   EXPECT_FALSE(call.suits_cudnn()) << "features are not next to each other";
   call.dv = dv;
-  call.q = Tensor::empty({2, 4, 64, 68}, {.dtype = f16}).narrow(3, 0, 64);
-  EXPECT_FALSE(call.suits_cudnn()) << "rows do not start at 16 bytes";
-  call.q = Tensor::empty({2, 4, 64, 72}, {.dtype = f16}).narrow(3, 1, 64);
-  EXPECT_FALSE(call.suits_cudnn()) << "the first row does not";
-  call.q = Tensor::empty({1, 1, 64, 64}, {.dtype = f16}).expand({2, 4, 64, 64});
-  EXPECT_FALSE(call.suits_cudnn()) << "heads share their memory";
-  call.q = Tensor::empty({2, 4, 64, 20}, {.dtype = f16});
-  EXPECT_FALSE(call.suits_cudnn()) << "20 features";
-  call.q = Tensor::empty({2, 4, 64, 256}, {.dtype = f16});
-  EXPECT_FALSE(call.suits_cudnn()) << "256 features";
+  const auto with_q = [&](const Tensor& q) {
+    AttentionCall other = call;
+    other.q = q;
+    return other.suits_cudnn();
+  };
+  const TensorOptions like = {.dtype = f16};
+  EXPECT_FALSE(with_q(Tensor::empty({2, 4, 64, 68}, like).narrow(3, 0, 64))) << "rows of 136 bytes";
+  EXPECT_FALSE(with_q(Tensor::empty({2, 4, 64, 72}, like).narrow(3, 1, 64))) << "begins at byte 2";
+  EXPECT_FALSE(with_q(Tensor::empty({1, 1, 64, 64}, like).expand({2, 4, 64, 64})))
+      << "heads share their memory";
+  EXPECT_FALSE(with_q(Tensor::empty({2, 4, 64, 20}, like))) << "20 features";
+  EXPECT_FALSE(with_q(Tensor::empty({2, 4, 64, 256}, like))) << "256 features";
+  EXPECT_FALSE(with_q(Tensor::empty({2, 8, 64, 64}, like))) << "grouped queries";
+  EXPECT_TRUE(
+      with_q(Tensor::empty({2, 4, 1, 65}, like).narrow(3, 0, 64).expand({2, 4, 1, 64}).clone()));
 }
 
 /// How often cuDNN ran a plan.
 int executed = 0;
+std::size_t version = 0;
 
 class AttentionByCudnn : public ::testing::Test {
  protected:
   AttentionByCudnn() {
+    version = 91900;
     static auto* library = new Cudnn(test::host_cudnn());  // plans are kept by its address
+    library->version = [] { return version; };
     library->execute = [](cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                           cudnnBackendDescriptor_t pack) {
       ++executed;
@@ -91,9 +110,11 @@ class AttentionByCudnn : public ::testing::Test {
 };
 
 /// The output and the gradients, on the CPU in f32.
-Tensors results(Device device, DType dtype, const AttentionOptions& options, std::int64_t heads) {
+Tensors results(Device device, DType dtype, const AttentionOptions& options, std::int64_t heads,
+                std::int64_t keys) {
   Tensors x;
-  for (const Dims& shape : {Dims{2, 4, 24, 16}, Dims{2, heads, 40, 16}, Dims{2, heads, 40, 8}}) {
+  for (const Dims& shape :
+       {Dims{2, 4, 24, 16}, Dims{2, heads, keys, 16}, Dims{2, heads, keys, 8}}) {
     x.push_back(test::fill32(shape, static_cast<std::uint32_t>(x.size())).to(dtype).to(device));
     x.back().requires_grad_();
   }
@@ -105,42 +126,48 @@ Tensors results(Device device, DType dtype, const AttentionOptions& options, std
   return all;
 }
 
-TEST_F(AttentionByCudnn, ComputesWhatTheCpuDoes) {
-  for (const DType dtype : {bf16, f16})
-    for (const bool is_causal : {false, true})
-      for (const std::int64_t heads : {4, 2}) {
-        SCOPED_TRACE(concat(dtype, is_causal ? ", causal, " : ", ", heads, " heads of keys"));
-        const AttentionOptions options = {.is_causal = is_causal, .enable_gqa = heads == 2};
-        const int before = executed;
-        const Tensors found = results(Device::cuda(0), dtype, options, heads),
-                      expected = results(Device::cpu(), dtype, options, heads);
-        EXPECT_EQ(executed - before, 2);
-        // The weights and their gradients are rounded to 16 bits before they are multiplied.
-        const double eps = dtype == bf16 ? 0x1p-8 : 0x1p-11;
-        for (std::size_t i = 0; i < found.size(); ++i)
-          EXPECT_TRUE(test::all_close(found[i], expected[i],
-                                      4 * eps * expected[i].abs().max().item<double>()))
-              << "result " << i;
-      }
-}
-
-TEST_F(AttentionByCudnn, LeavesDeterministicBackwardsToTheKernels) {
-  set_deterministic(true);
-  const Tensors found = results(Device::cuda(0), bf16, {}, 4);
-  set_deterministic(false);
-  EXPECT_EQ(executed, 1);
-  const Tensors expected = results(Device::cpu(), bf16, {}, 4);
+/// Compares the GPU with the CPU, and how often cuDNN ran with `calls`.
+void expect_as_on_the_cpu(DType dtype, const AttentionOptions& options, std::int64_t heads,
+                          std::int64_t keys, int calls) {
+  SCOPED_TRACE(
+      concat(dtype, options.is_causal ? ", causal, " : ", ", keys, " keys of ", heads, " heads"));
+  executed = 0;
+  AttentionOptions on_gpu = options;
+  if (on_gpu.attn_mask.defined()) on_gpu.attn_mask = on_gpu.attn_mask.to(Device::cuda(0));
+  const Tensors found = results(Device::cuda(0), dtype, on_gpu, heads, keys),
+                expected = results(Device::cpu(), dtype, options, heads, keys);
+  EXPECT_EQ(executed, calls);
+  // The weights and their gradients are rounded to 16 bits before they are multiplied.
+  const double eps = dtype == bf16 ? 0x1p-8 : dtype == f16 ? 0x1p-11 : 0x1p-18;
   for (std::size_t i = 0; i < found.size(); ++i)
-    EXPECT_TRUE(test::all_close(found[i], expected[i],
-                                4 * 0x1p-8 * expected[i].abs().max().item<double>()));
+    EXPECT_TRUE(
+        test::all_close(found[i], expected[i], 4 * eps * expected[i].abs().max().item<double>()))
+        << "result " << i;
 }
 
-TEST_F(AttentionByCudnn, LeavesMasksAndDropoutToTheKernels) {
-  const Tensor mask = zeros({24, 40}, {.dtype = bf16, .device = Device::cuda(0)});
-  results(Device::cuda(0), bf16, {.attn_mask = mask}, 4);
-  results(Device::cuda(0), bf16, {.dropout_p = 0.5}, 4);
-  results(Device::cuda(0), f32, {}, 4);
-  EXPECT_EQ(executed, 0);
+TEST_F(AttentionByCudnn, ComputesWhatTheCpuDoes) {
+  for (const DType dtype : {bf16, f16}) {
+    expect_as_on_the_cpu(dtype, {}, 4, 128, 2);
+    expect_as_on_the_cpu(dtype, {.is_causal = true}, 4, 40, 2);
+  }
+}
+
+TEST_F(AttentionByCudnn, LeavesTheRestToTheKernels) {
+  const Tensor mask = zeros({24, 128}, {.dtype = bf16});
+  expect_as_on_the_cpu(bf16, {.attn_mask = mask}, 4, 128, 0);
+  expect_as_on_the_cpu(f32, {}, 4, 128, 0);
+  expect_as_on_the_cpu(bf16, {.enable_gqa = true}, 2, 128, 0);
+  expect_as_on_the_cpu(bf16, {}, 4, 40, 1);  // not its backward
+  set_deterministic(true);
+  expect_as_on_the_cpu(bf16, {}, 4, 128, 1);
+  set_deterministic(false);
+  results(Device::cuda(0), bf16, {.dropout_p = 0.5}, 4, 128);
+  EXPECT_EQ(executed, 1);  // of the line before
+}
+
+TEST_F(AttentionByCudnn, NeedsAKnownVersion) {
+  version = 91400;
+  expect_as_on_the_cpu(bf16, {}, 4, 128, 0);
 }
 
 }  // namespace

@@ -11,11 +11,15 @@
 #include <map>
 #include <optional>
 
+#include "autograd/ops/conv.h"
 #include "autograd/ops/reduce.h"
 #include "nn/models/models.h"
 #include "support/described_gpu.h"
 #include "support/errors.h"
+#include "support/fill.h"
+#include "support/measured_plans.h"
 #include "support/simulated_gpu.h"
+#include "support/support.h"
 #include "tensor/creation.h"
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/runtime.h"
@@ -244,6 +248,55 @@ TEST_F(ConvPlans, DeterministicOnesAreAskedFor) {
     for (const CudnnPlan& plan : plans(p)) EXPECT_TRUE(plan.deterministic);
   }
   EXPECT_TRUE(seen_one_that_is_not);
+}
+
+// Engines for this graph are compiled at run time, which needs a driver.
+TEST_F(ConvPlans, TheRealLibraryTakesAGraphWithABias) {
+  ConvProblem p = example(bf16);
+  p.pass = ConvPass::forward;
+  p.bias = true;
+  RecordProperty("plans", static_cast<int>(plans(p, 1).size()));
+}
+
+class MeasuredBias : public test::MeasuredPlans {
+ protected:
+  /// A convolution with a bias on a GPU, and the same on the CPU in f32.
+  static void expect_as_on_the_cpu(DType dtype) {
+    const auto make = [dtype](const Dims& shape, std::uint32_t seed) {
+      return test::fill32(shape, seed).to(dtype);
+    };
+    const Tensor x = make({2, 3, 7, 6}, 0), w = make({8, 3, 3, 3}, 1), bias = make({8}, 2);
+    const Conv2dOptions options = {.padding = 1};
+    const Tensor expected = conv2d(x.to(f32), w.to(f32), bias.to(f32), options);
+    for (int step = 0; step < 2; ++step) {  // the first chooses, the second uses the choice
+      const Device gpu = Device::cuda(0);
+      const Tensor y = conv2d(x.to(gpu), w.to(gpu), bias.to(gpu), options);
+      EXPECT_TRUE(test::all_close(y.to(Device::cpu()).to(f32), expected,
+                                  test::tolerance(dtype, dtype == f32 ? 28 : 1, 4)));
+    }
+  }
+};
+
+TEST_F(MeasuredBias, IsAddedByTheFasterEngine) {
+  for (const DType dtype : {bf16, f16, f32}) {
+    favour_cudnn(true);
+    expect_as_on_the_cpu(dtype);
+    const int trials = executed;
+    expect_as_on_the_cpu(dtype);
+    EXPECT_EQ(executed, trials + 2);  // one execution for each convolution
+    EXPECT_TRUE(std::ranges::count(uids, uid_bias));
+  }
+}
+
+TEST_F(MeasuredBias, IsAKernelWhereThatIsFasterOrNothingIsMeasured) {
+  favour_cudnn(false);
+  expect_as_on_the_cpu(bf16);
+  EXPECT_FALSE(std::ranges::count(uids, uid_bias));
+  favour_cudnn(true);
+  measure_plans(false);
+  expect_as_on_the_cpu(bf16);
+  EXPECT_EQ(executed, 2);
+  EXPECT_FALSE(std::ranges::count(uids, uid_bias));
 }
 
 TEST_F(ConvPlans, OneThatCannotBeIsNamed) {

@@ -14,14 +14,12 @@
 #include "autograd/ops/reduce.h"
 #include "support/described_gpu.h"
 #include "support/errors.h"
-#include "support/host_cudart.h"
-#include "support/host_cudnn.h"
+#include "support/measured_plans.h"
 #include "support/simulated_gpu.h"
 #include "support/support.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/cuda.h"
-#include "tensor/cuda/cudart.h"
 #include "tensor/cuda/runtime.h"
 #include "tensor/cuda/stream.h"
 
@@ -71,43 +69,7 @@ TEST(NormPlans, TheRealLibraryTakesTheGraphs) {
                "batch_norm: no CUDA kernel for i64");
 }
 
-/// GPUs on which each measurement is slower than the one before it, or faster. cuDNN's engines are
-/// tried before rondo's kernels.
-class MeasuredNorm : public ::testing::Test {
- protected:
-  void favour_cudnn(bool yes) {
-    direction = yes ? 1 : -1;
-    auto* runtime = new Cudart(test::host_cudart());
-    runtime->event_elapsed_time = [](float* ms, cudaEvent_t, cudaEvent_t) {
-      *ms = static_cast<float>(1000000 + direction * ++calls);
-      return cudaSuccess;
-    };
-    set_cudart(runtime);
-    // Choices are keyed by the table's address, so the table is never freed.
-    auto* library = new Cudnn(test::host_cudnn());
-    library->execute = [](cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
-                          cudnnBackendDescriptor_t pack) {
-      ++executed;
-      return fails ? CUDNN_STATUS_EXECUTION_FAILED : test::host_cudnn().execute(handle, plan, pack);
-    };
-    set_cudnn(library);
-    tables_.push_back({runtime, library});
-    measure_plans(true);
-    executed = 0;
-  }
-  ~MeasuredNorm() override {
-    measure_plans(false);
-    set_deterministic(false);
-    fails = false;
-  }
-
-  static inline int direction = 1, calls = 0, executed = 0;
-  static inline bool fails = false;
-  test::SimulatedGpus gpus_;
-
- private:
-  static inline std::vector<std::pair<Cudart*, Cudnn*>> tables_;
-};
+class MeasuredNorm : public test::MeasuredPlans {};
 
 struct Outcome {
   Tensor y, running_mean, running_var, dx, dgamma, dbeta, dresidual;
