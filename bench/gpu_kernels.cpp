@@ -1,6 +1,6 @@
 // Compares rondo's kernels with the GPU's limits: memory-bound kernels with the measured bandwidth
-// of a copy (bytes read and written), matrix products in TFLOP/s. Tensors have 256 MiB, several
-// times the L2 cache, and random data, never zeros.
+// of a copy (bytes read and written), matrix products and attention in TFLOP/s. Tensors have 256
+// MiB, several times the L2 cache, and random data, never zeros.
 
 #include <algorithm>
 #include <chrono>
@@ -60,6 +60,29 @@ class Report {
     const double rate = 2.0 * static_cast<double>(n * n * n) / s;
     std::cout << "matmul " << n << "^3 " << dtype << ": " << rate / 1e12 << " TFLOP/s\n";
     rows_["matmul"].push_back({{"dtype", name_of(dtype)}, {"n", n}, {"flop_per_s", rate}});
+  }
+  /// 8 x 16 heads of 2,048 queries and keys with 64 features.
+  void attention(DType dtype, bool is_causal) {
+    const Dims shape{8, 16, 2048, 64};
+    const Tensor q = random(shape, dtype), k = random(shape, dtype), v = random(shape, dtype),
+                 dy = random(shape, dtype), y = Tensor::empty_like(q), dq = Tensor::empty_like(q),
+                 dk = Tensor::empty_like(q), dv = Tensor::empty_like(q);
+    const Tensor lse = Tensor::empty({8, 16, 2048}, {.device = device_});
+    const AttentionParams params{.scale = 0.125, .is_causal = is_causal};
+    const double product = 2.0 * 8 * 16 * 2048 * 2048 * 64 / (is_causal ? 2 : 1);
+    const auto row = [&](const char* what, int products, const std::function<void()>& call) {
+      const double rate = products * product / seconds_of(device_.index, call);
+      const std::string name = concat(what, ' ', dtype, is_causal ? " causal" : "");
+      std::cout << name << ": " << rate / 1e12 << " TFLOP/s\n";
+      rows_["attention"].push_back({{"kernel", name}, {"flop_per_s", rate}});
+    };
+    Backend& gpu = backend(q);
+    const auto backward = [&] { gpu.attention_backward(dy, q, k, v, params, y, lse, dq, dk, dv); };
+    row("attention", 2, [&] { gpu.attention(q, k, v, params, y, lse); });
+    row("attention_backward", 5, backward);
+    cuda::set_deterministic(true);  // by rondo's kernels
+    row("attention_backward_deterministic", 5, backward);
+    cuda::set_deterministic(false);
   }
   void kernels(DType dtype) {
     const std::int64_t n = bytes / size_of(dtype), channels = 64;
@@ -153,6 +176,8 @@ int main(int argc, char** argv) {
     report.copy();
     for (DType dtype : {f32, bf16}) report.kernels(dtype);
     for (DType dtype : {bf16, f16, f32}) report.matmul(dtype, 8192);
+    for (DType dtype : {bf16, f32})
+      for (bool is_causal : {false, true}) report.attention(dtype, is_causal);
     nlohmann::json result = report.rows();
     result["gpu"] = cuda::description(device.index);
     bench::write_json(result, json);

@@ -269,7 +269,7 @@ stage_numbers() {
 stage_bench() {
   rm -f "$work"/kernels.json "$work"/rondo.*.json "$work"/torch.*.json # from an earlier run on this day
   local what model batch common round graph compile
-  step bench gpu_kernels program 120 gpu_kernels --json "$work/kernels.json"
+  step bench gpu_kernels program 150 gpu_kernels --json "$work/kernels.json"
   [ -n "$torch" ] || note bench "no PyTorch with CUDA on this machine: only rondo is measured"
   for what in "resnet18 512" "resnet50 256"; do
     read -r model batch <<<"$what"

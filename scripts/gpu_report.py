@@ -112,7 +112,8 @@ def main():
     lines += ["| kernel | TB/s | of the copy |", "| --- | --- | --- |"]
     for row in kernels.get("bandwidth", []):
         lines.append(f"| {row['kernel']} | {row['bytes_per_s'] / 1e12:.2f} | {100 * row['of_copy']:.0f} % |")
-    lines += ["", *[f"- matmul {r['n']}^3 {r['dtype']}: {r['flop_per_s'] / 1e12:.0f} TFLOP/s" for r in kernels.get("matmul", [])]]
+    lines += ["", *[f"- matmul {r['n']}^3 {r['dtype']}: {r['flop_per_s'] / 1e12:.0f} TFLOP/s" for r in kernels.get("matmul", [])],
+              *[f"- {r['kernel']}: {r['flop_per_s'] / 1e12:.0f} TFLOP/s" for r in kernels.get("attention", [])]]
     pathlib.Path(out + ".md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 

@@ -45,7 +45,8 @@ stub "$bundle/bin/gpu_kernels" <<'END'
 [ "$1" = --help ] && exit 0
 [ -n "${LD_LIBRARY_PATH:-}" ] && [ -n "${RONDO_TEST_FILES:-}" ] || exit 1
 echo '{"gpu": "a card, cuDNN 9", "copy_bytes_per_s": 4e12, "bandwidth": [{"kernel": "relu f32", "bytes_per_s": 3.6e12,
-"of_copy": 0.9}], "matmul": [{"dtype": "bf16", "n": 8192, "flop_per_s": 7e14}]}' >"$2"
+"of_copy": 0.9}], "matmul": [{"dtype": "bf16", "n": 8192, "flop_per_s": 7e14}],
+"attention": [{"kernel": "attention bf16", "flop_per_s": 5e14}]}' >"$2"
 END
 stub "$bundle/bin/train_step" <<'END'
 while [ $# -gt 0 ]; do [ "$1" = --json ] && out=$2; shift; done
@@ -66,7 +67,7 @@ run || fail "status $?"
 report=$(echo "$work"/out/*-nvidia-h200.md)
 for text in "# NVIDIA H200" "one/cuda passed, " "initcheck passed" "06_quantize --device cuda passed" "94.12 %" \
   "| relu f32 | 3.60 | 90 % |" "| resnet18 | graph | 20000 | 67 | 10 % |" "rondo: a card, cuDNN 9" \
-  "All-reduce, 2 GPUs" "| 1048576 | nccl | 1.000 | 1.1 |"; do
+  "All-reduce, 2 GPUs" "| 1048576 | nccl | 1.000 | 1.1 |" "- attention bf16: 500 TFLOP/s"; do
   grep -qF -- "$text" "$report" || fail "the report does not say \"$text\""
 done
 python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "${report%.md}.json" || fail "the JSON"
