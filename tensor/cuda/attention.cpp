@@ -22,10 +22,10 @@ std::shared_ptr<const CudnnPlan> plan_for(const AttentionCall& call,
   try {
     constexpr std::size_t oldest = 91900;  // whose plans were tried; older ones have known faults
     if (cudnn().version() < oldest) return nullptr;
-    if (captures_underway()) return cache->find(call.key());  // a plan loads a kernel
+    constexpr std::size_t most_shapes = 256;  // each takes about a second to compile
+    // During a capture no kernel can be loaded.
+    if (captures_underway() || cache->size() >= most_shapes) return cache->find(call.key());
     return cache->get(call.key(), [&]() -> std::shared_ptr<const CudnnPlan> {
-      constexpr std::size_t most_shapes = 256;  // each takes about a second to compile
-      if (cache->size() >= most_shapes) return nullptr;
       const int device = call.q.device().index;
       const DeviceGuard guard(device);
       auto plans = attention_plans(call, {.handle = cudnn_handle(device)}, 1);
@@ -39,13 +39,7 @@ std::shared_ptr<const CudnnPlan> plan_for(const AttentionCall& call,
 /// Whether cuDNN computed the call: there is a plan, and its memory fits.
 bool computed_by_cudnn(const AttentionCall& call, const AttentionParams& params) {
   const auto plan = plan_for(call, params);
-  if (plan == nullptr) return false;
-  try {
-    execute(*plan, call);
-  } catch (const OutOfMemoryError&) {
-    return false;
-  }
-  return true;
+  return plan != nullptr && fits_in_memory([&] { execute(*plan, call); });
 }
 
 }  // namespace

@@ -8,7 +8,6 @@ namespace {
 
 enum Uid : std::int64_t {
   uid_q = 1,
-  uid_k,
   uid_kt,  // k and v as right factors, transposed: the same memory
   uid_v,
   uid_vt,
@@ -79,9 +78,9 @@ class AttentionGraph {
                   scale, scores());
     product(reshaped(ds, turned_scores()), q, of(c_.dk, uid_dk));
     const Operand k = reshaped(kt, between(c_.k.shape(), strides_for_cudnn(c_.k), type_));
-    const Operand dq = product(
-        ds, k,
-        known(uid_sum_dq, CUDNN_DATA_FLOAT, c_.q.shape(), dense(c_.q.shape()), Kind::in_memory));
+    const Operand dq = product(ds, k,
+                               &builder_.tensor(uid_sum_dq, CUDNN_DATA_FLOAT, c_.q.shape(),
+                                                dense(c_.q.shape()), Kind::in_memory));
     pointwise(CUDNN_POINTWISE_IDENTITY, dq, of(c_.dq, uid_dq));
     return builder_.finish(target);
   }
@@ -92,29 +91,22 @@ class AttentionGraph {
 
   static Dims dense(const Dims& sizes) { return strides_of(sizes, MemoryFormat::contiguous); }
 
-  // A tensor that two operations use is one descriptor.
-  Operand known(std::int64_t uid, cudnnDataType_t type, const Dims& sizes, const Dims& strides,
-                Kind kind) {
-    Operand& tensor = tensors_[uid];
-    if (tensor == nullptr) tensor = &builder_.tensor(uid, type, sizes, strides, kind);
-    return tensor;
-  }
   Operand of(const Tensor& x, Uid uid) {
-    return known(uid, type_, x.shape(), strides_for_cudnn(x), Kind::in_memory);
+    return &builder_.tensor(uid, type_, x.shape(), strides_for_cudnn(x), Kind::in_memory);
   }
   Operand turned(const Tensor& x, Uid uid) {
-    return known(uid, type_, transposed(x.shape()), transposed(strides_for_cudnn(x)),
-                 Kind::in_memory);
+    return &builder_.tensor(uid, type_, transposed(x.shape()), transposed(strides_for_cudnn(x)),
+                            Kind::in_memory);
   }
   /// A number of each query in memory.
   Operand of_rows(Uid uid) {
-    return known(uid, CUDNN_DATA_FLOAT, rows_, dense(rows_), Kind::in_memory);
+    return &builder_.tensor(uid, CUDNN_DATA_FLOAT, rows_, dense(rows_), Kind::in_memory);
   }
   Operand number(Uid uid) {
-    return known(uid, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, Kind::by_value);
+    return &builder_.tensor(uid, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, Kind::by_value);
   }
   Operand between(const Dims& sizes, const Dims& strides, cudnnDataType_t type) {
-    return known(uid_between + betweens_++, type, sizes, strides, Kind::between);
+    return &builder_.tensor(uid_between + betweens_++, type, sizes, strides, Kind::between);
   }
   Operand between(const Dims& sizes, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
     return between(sizes, dense(sizes), type);
@@ -197,7 +189,6 @@ class AttentionGraph {
   Dims scores_, rows_;
   int betweens_ = 0;
   GraphBuilder builder_;
-  std::map<std::int64_t, Operand> tensors_;
 };
 
 }  // namespace

@@ -134,13 +134,7 @@ void CudaBackend::do_conv2d(const Tensor& x, const Tensor& w, const Tensor& bias
     const auto make = [&] { return conv_plans(p, {.handle = cudnn_handle(device_)}, most_tried); };
     plan = faster_plan(*plans, p.key(), device_, make, in_two, at_once);
   }
-  bool done = false;
-  try {
-    if (plan != nullptr) at_once(*plan);
-    done = plan != nullptr;
-  } catch (const OutOfMemoryError&) {  // its workspace may be what does not fit
-  }
-  if (!done) in_two();
+  if (plan == nullptr || !fits_in_memory([&] { at_once(*plan); })) in_two();
   if (!out.is_same(y)) do_copy(out, y);
 }
 

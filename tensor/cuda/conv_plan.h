@@ -34,8 +34,8 @@ MemoryFormat conv_format(DType dtype, bool tf32);
 /// The uids of a plan's tensors.
 enum ConvUid : std::int64_t { uid_x = 1, uid_w, uid_y, uid_bias, uid_before_bias };
 
-/// Plans for a problem, the most promising first; at most `limit` and at least one, except that
-/// there may be none with a bias. Throws CudaError describing the problem if no engine supports it.
+/// Plans for a problem, the most promising first, at most `limit`. If no engine supports it: no
+/// plans for a problem with a bias, otherwise CudaError, which describes the problem.
 std::vector<CudnnPlan> conv_plans(const ConvProblem& problem, const PlanTarget& target,
                                   std::size_t limit);
 

@@ -41,7 +41,9 @@ GraphBuilder::~GraphBuilder() {
 
 const Descriptor& GraphBuilder::tensor(std::int64_t uid, cudnnDataType_t type, const Dims& sizes,
                                        const Dims& strides, Kind kind) {
-  Descriptor& tensor = tensors_.emplace_back(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  const auto [known, is_new] = tensors_.try_emplace(uid, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  Descriptor& tensor = known->second;
+  if (!is_new) return tensor;
   tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid);
   tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type);
   tensor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::vector<std::int64_t>(sizes.begin(), sizes.end()));
@@ -127,6 +129,15 @@ void execute(const CudnnPlan& plan, int device, const std::vector<NamedPointer>&
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, std::vector<void*>{workspace.data_ptr()});
   pack.finalize("a variant pack");
   check_cudnn(cudnn().execute(cudnn_handle(device), plan.plan.get(), pack.get()), "a plan");
+}
+
+bool fits_in_memory(const std::function<void()>& run) {
+  try {
+    run();
+    return true;
+  } catch (const OutOfMemoryError&) {
+    return false;
+  }
 }
 
 float milliseconds(int device, const std::function<void()>& work) {

@@ -42,7 +42,8 @@ class GraphBuilder {
     between,   // from one operation to the next, never stored in memory
     by_value,  // a number on the host
   };
-  /// A tensor with the name `uid`, which a pack of pointers uses to refer to it.
+  /// A tensor with the name `uid`, which a pack of pointers uses to refer to it. Calls with the
+  /// same uid return one descriptor: that of the first.
   const Descriptor& tensor(std::int64_t uid, cudnnDataType_t type, const Dims& sizes,
                            const Dims& strides, Kind kind = Kind::in_memory);
   /// A descriptor that the caller fills and finalises.
@@ -59,7 +60,8 @@ class GraphBuilder {
   const Descriptor& finish(const PlanTarget& target);
 
  private:
-  std::list<Descriptor> tensors_, others_;
+  std::map<std::int64_t, Descriptor> tensors_;
+  std::list<Descriptor> others_;
   std::vector<cudnnBackendDescriptor_t> operations_;
 };
 
@@ -87,6 +89,9 @@ using NamedPointer = std::pair<std::int64_t, const void*>;
 /// Submits a plan's kernels to the device's current stream.
 void execute(const CudnnPlan& plan, int device, const std::vector<NamedPointer>& pointers);
 
+/// Calls `run` and returns true, or false if it ran out of memory: a plan's workspace may not fit.
+bool fits_in_memory(const std::function<void()>& run);
+
 /// The device time of `work` in milliseconds: the minimum of three runs, after one run that loads
 /// kernels. Waits for the device.
 float milliseconds(int device, const std::function<void()>& work);
@@ -111,7 +116,7 @@ class PlanCache {
   std::shared_ptr<const CudnnPlan> get(
       const std::vector<std::int64_t>& key,
       const std::function<std::shared_ptr<const CudnnPlan>()>& make);
-  /// The plan that `get` would return without calling `make`; null if there is none.
+  /// The plan that `get` made for this key; null before that.
   std::shared_ptr<const CudnnPlan> find(const std::vector<std::int64_t>& key);
   std::size_t size();
   /// Makes `get` return this plan in this thread from now on.

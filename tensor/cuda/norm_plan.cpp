@@ -79,25 +79,18 @@ class NormGraph {
   }
 
  private:
-  // A tensor that two operations use is one descriptor.
-  const Descriptor& known(std::int64_t uid, cudnnDataType_t type, const Dims& sizes,
-                          const Dims& strides, Kind kind) {
-    const Descriptor*& tensor = tensors_[uid];
-    if (tensor == nullptr) tensor = &builder_.tensor(uid, type, sizes, strides, kind);
-    return *tensor;
-  }
   const Descriptor& image(NormUid uid) {
-    return known(uid, type_, p_.x, strides_, Kind::in_memory);
+    return builder_.tensor(uid, type_, p_.x, strides_, Kind::in_memory);
   }
   const Descriptor& between(cudnnDataType_t type = CUDNN_DATA_FLOAT) {
-    return known(norm_between + betweens_++, type, p_.x, strides_, Kind::between);
+    return builder_.tensor(norm_between + betweens_++, type, p_.x, strides_, Kind::between);
   }
   const Descriptor& channels(NormUid uid) {
     const std::int64_t c = p_.x[1];
-    return known(uid, CUDNN_DATA_FLOAT, {1, c, 1, 1}, {c, 1, c, c}, Kind::in_memory);
+    return builder_.tensor(uid, CUDNN_DATA_FLOAT, {1, c, 1, 1}, {c, 1, c, c}, Kind::in_memory);
   }
   const Descriptor& number(NormUid uid) {
-    return known(uid, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, Kind::by_value);
+    return builder_.tensor(uid, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, Kind::by_value);
   }
 
   Descriptor& begin_norm(cudnnBackendNormFwdPhase_t phase) {
@@ -138,7 +131,6 @@ class NormGraph {
   Dims strides_;
   int betweens_ = 0;
   GraphBuilder builder_;
-  std::map<std::int64_t, const Descriptor*> tensors_;
 };
 
 }  // namespace
