@@ -1,6 +1,6 @@
-// Measures single ops in f32, forward without a tape or forward and backward. These are the ops of
-// models other than the ResNets of train_step. bench/compare.sh measures them in turns with
-// PyTorch's (bench/peers/ops.py has the same list).
+// Measures single ops, in f32 unless the name says otherwise, forward without a tape or forward and
+// backward. These are the ops of models other than the ResNets of train_step. bench/compare.sh
+// measures them in turns with PyTorch's (bench/peers/ops.py has the same list).
 
 #include <omp.h>
 
@@ -47,6 +47,8 @@ struct Settings {
 struct Op {
   std::vector<Dims> inputs;  // normal random numbers
   std::function<Tensor(const Tensors&)> f;
+  DType dtype = f32;
+  bool channels_last = false;
 };
 
 std::map<std::string, Op> ops() {
@@ -57,7 +59,7 @@ std::map<std::string, Op> ops() {
   const auto unary = [&](Tensor (*f)(const Tensor&)) {
     return Op{{hidden}, [f](const Tensors& x) { return f(x[0]); }};
   };
-  return {
+  std::map<std::string, Op> all = {
       {"exp", unary(exp)},
       {"tanh", unary(tanh)},
       {"relu", unary(relu)},
@@ -166,7 +168,23 @@ std::map<std::string, Op> ops() {
         [](const Tensors& x) {
           return interpolate(x[0], {.scale_factor = {2}, .mode = "bilinear"});
         }}},
+      {"add_channels", {{image, {64, 1, 1}}, [](const Tensors& x) { return x[0] + x[1]; }}},
+      {"less", {{hidden, hidden}, [](const Tensors& x) { return lt(x[0], x[1]); }}},
+      {"to_i64", {{hidden}, [](const Tensors& x) { return x[0].to(i64); }}},
+      {"to_f32_bf16", {{hidden}, [](const Tensors& x) { return x[0].to(f32); }, bf16}},
   };
+  for (const char* name : {"batch_norm", "conv2d", "max_pool2d", "avg_pool2d", "global_avg_pool2d",
+                           "upsample", "group_norm", "add_channels", "pad"}) {
+    Op op = all.at(name);
+    op.channels_last = true;
+    all.emplace(concat(name, "_channels_last"), op);
+  }
+  for (const char* name : {"add", "exp", "sum", "softmax", "layer_norm", "cat", "transpose"}) {
+    Op op = all.at(name);
+    op.dtype = bf16;
+    all.emplace(concat(name, "_bf16"), op);
+  }
+  return all;
 }
 
 /// Calls report(milliseconds of each call).
@@ -189,7 +207,11 @@ void measure(const Settings& s, const std::function<void()>& step, Report report
 
 void run(const Settings& s, const std::string& name, const Op& op) {
   Tensors x;
-  for (const Dims& sizes : op.inputs) x.push_back(randn(sizes));
+  for (const Dims& sizes : op.inputs) {
+    const bool last = op.channels_last && sizes.size() == 4;
+    x.push_back(randn(sizes, {.dtype = op.dtype})
+                    .contiguous(last ? MemoryFormat::channels_last : MemoryFormat::contiguous));
+  }
   const auto report = [&](const std::vector<double>& times) {
     const double median = bench::median(times);
     if (s.json != "-")
@@ -239,7 +261,7 @@ void run(const Settings& s) {
 
 int main(int argc, char** argv) {
   Settings s;
-  flags::CommandLine app("Times single ops of f32.");
+  flags::CommandLine app("Times single ops.");
   app.add("--op", s.op, "the op (default: all)", flags::not_empty());
   app.add("--backward", s.backward, "with the gradients of all inputs");
   app.add("--threads", s.threads, "OpenMP threads; 0: all", flags::threads());

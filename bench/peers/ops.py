@@ -111,12 +111,38 @@ OPS = {
     "conv_dilated": ([FEATURE, (64, 64, 3, 3)], lambda x, w: F.conv2d(x, w, padding=2, dilation=2)),
     "conv_transpose2d": ([FEATURE, (64, 32, 2, 2)], lambda x, w: F.conv_transpose2d(x, w, stride=2)),
     "bilinear": ([FEATURE], lambda x: F.interpolate(x, scale_factor=2, mode="bilinear")),
+    "add_channels": ([IMAGE, (64, 1, 1)], torch.add),
+    "less": ([HIDDEN, HIDDEN], torch.lt),
+    "to_i64": ([HIDDEN], lambda x: x.long()),
+    "to_f32_bf16": ([HIDDEN], lambda x: x.float()),
+    # Inputs of four dimensions in channels_last; inputs in bf16.
+    "batch_norm_channels_last": ([IMAGE, (64,), (64,)], lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True)),
+    "conv2d_channels_last": ([FEATURE, (64, 64, 3, 3)], lambda x, w: F.conv2d(x, w, padding=1)),
+    "max_pool2d_channels_last": ([IMAGE], lambda x: F.max_pool2d(x, 3, 2, 1)),
+    "avg_pool2d_channels_last": ([IMAGE], lambda x: F.avg_pool2d(x, 2)),
+    "global_avg_pool2d_channels_last": ([IMAGE], lambda x: F.adaptive_avg_pool2d(x, 1)),
+    "upsample_channels_last": ([IMAGE], lambda x: F.interpolate(x, scale_factor=2)),
+    "group_norm_channels_last": ([IMAGE, (64,), (64,)], lambda x, w, b: F.group_norm(x, 8, w, b)),
+    "add_channels_channels_last": ([IMAGE, (64, 1, 1)], torch.add),
+    "pad_channels_last": ([IMAGE], lambda x: F.pad(x, (1, 1, 1, 1))),
+    "add_bf16": ([HIDDEN, (768,)], torch.add),
+    "exp_bf16": ([HIDDEN], torch.exp),
+    "sum_bf16": ([HIDDEN], torch.sum),
+    "softmax_bf16": ([(8, 12, 128, 128)], lambda x: F.softmax(x, -1)),
+    "layer_norm_bf16": ([HIDDEN, (768,), (768,)], lambda x, w, b: F.layer_norm(x, (768,), w, b)),
+    "cat_bf16": ([HIDDEN, HIDDEN], lambda a, b: torch.cat([a, b], -1)),
+    "transpose_bf16": ([(2048, 2048)], lambda x: x.t().contiguous()),
 }
 
 
 def measure(name):
     sizes, op = OPS[name]
-    inputs = [torch.randn(size, requires_grad=args.backward) for size in sizes]
+    dtype = torch.bfloat16 if name.endswith("_bf16") and name != "to_bf16" else torch.float32
+    inputs = [torch.randn(size, dtype=dtype) for size in sizes]
+    if name.endswith("_channels_last"):
+        inputs = [x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x for x in inputs]
+    for x in inputs:
+        x.requires_grad_(args.backward)
     if args.backward:
         y = op(*inputs)
         if not y.requires_grad:

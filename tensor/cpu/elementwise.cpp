@@ -30,6 +30,18 @@ const C* dense_block(const Tensor& x, const char* at, std::int64_t step, std::in
   return buffer;
 }
 
+/// The same, but an element that is repeated along the row is used where it is.
+template <class C>
+struct Operand {
+  const C* data;
+  std::int64_t step;  // 1, or 0 for one number
+
+  Operand(const Tensor& x, const char* at, std::int64_t step, std::int64_t n, C* buffer)
+      : data(x.dtype() == dtype_of<C> && step == 0 ? reinterpret_cast<const C*>(at)
+                                                   : dense_block(x, at, step, n, buffer)),
+        step(reinterpret_cast<const char*>(data) == at && step == 0 ? 0 : 1) {}
+};
+
 /// The memory in which to compute a row block of y, and how to store it.
 template <class C>
 class OutputBlock {
@@ -59,16 +71,16 @@ void call(UnaryOp op, OpParams params, const double* x, double* y, std::int64_t 
 void call(UnaryOp op, OpParams params, const std::int64_t* x, std::int64_t* y, std::int64_t n) {
   kernels().elementwise.unary_i64(op, params, x, y, n);
 }
-void call(BinaryOp op, OpParams params, const float* a, const float* b, float* y, std::int64_t n) {
-  kernels().elementwise.binary_f32(op, params, a, b, y, n);
-}
-void call(BinaryOp op, OpParams params, const double* a, const double* b, double* y,
+template <class C>
+void call(BinaryOp op, OpParams params, const Operand<C>& a, const Operand<C>& b, C* y,
           std::int64_t n) {
-  kernels().elementwise.binary_f64(op, params, a, b, y, n);
-}
-void call(BinaryOp op, OpParams params, const std::int64_t* a, const std::int64_t* b,
-          std::int64_t* y, std::int64_t n) {
-  kernels().elementwise.binary_i64(op, params, a, b, y, n);
+  const ElementwiseKernels& table = kernels().elementwise;
+  const auto kernel = [&] {
+    if constexpr (std::is_same_v<C, float>) return table.binary_f32;
+    if constexpr (std::is_same_v<C, double>) return table.binary_f64;
+    if constexpr (std::is_same_v<C, std::int64_t>) return table.binary_i64;
+  }();
+  kernel(op, params, a.data, a.step, b.data, b.step, y, n);
 }
 
 /// Copies n words from at[0] to at[1].
@@ -77,6 +89,10 @@ void copy_row(std::array<char*, 2> at, std::array<std::int64_t, 2> step, std::in
   constexpr std::int64_t width = sizeof(Word);
   if (step[0] == width && step[1] == width) {
     std::memcpy(at[1], at[0], static_cast<std::size_t>(n * width));
+    return;
+  }
+  if (step[0] == 0 && step[1] == width) {  // a row of an expanded tensor
+    std::fill_n(reinterpret_cast<Word*>(at[1]), n, *reinterpret_cast<Word*>(at[0]));
     return;
   }
   for (std::int64_t i = 0; i < n; ++i)
@@ -150,9 +166,15 @@ void CpuBackend::do_copy(const Tensor& x, const Tensor& y) {
   visit_compute_type(conversion_dtype(x.dtype(), y.dtype()), [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
       in_blocks(n, [&](std::int64_t i, std::int64_t length) {
-        C block[row_block];
-        load_row(x.dtype(), at[0] + i * step[0], step[0], length, block);
-        store_row(y.dtype(), block, length, at[1] + i * step[1], step[1]);
+        C buffer[row_block];
+        char* out = at[1] + i * step[1];
+        OutputBlock<C> to(y, out, step[1], buffer);
+        const C* from = dense_block(x, at[0] + i * step[0], step[0], length, to.data);
+        if (from != to.data) {
+          store_row(y.dtype(), from, length, out, step[1]);
+        } else {
+          to.store(length);
+        }
       });
     });
   });
@@ -180,8 +202,8 @@ void CpuBackend::do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const 
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
       in_blocks(n, [&](std::int64_t i, std::int64_t length) {
         C buffer_a[row_block], buffer_b[row_block], buffer_y[row_block];
-        const C* left = dense_block(a, at[0] + i * step[0], step[0], length, buffer_a);
-        const C* right = dense_block(b, at[1] + i * step[1], step[1], length, buffer_b);
+        const Operand<C> left(a, at[0] + i * step[0], step[0], length, buffer_a);
+        const Operand<C> right(b, at[1] + i * step[1], step[1], length, buffer_b);
         OutputBlock<C> to(y, at[2] + i * step[2], step[2], buffer_y);
         call(op, params, left, right, to.data, length);
         to.store(length);

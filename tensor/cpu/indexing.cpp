@@ -6,8 +6,10 @@
 // element, and writes happen in the order of the index.
 //
 // Indices are checked before anything is written, so an invalid index leaves the outputs unchanged.
+// Only gather, whose index is as large as its output, checks while it writes.
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "tensor/cpu/cpu_backend.h"
@@ -20,20 +22,36 @@
 namespace rondo::cpu {
 namespace {
 
-/// Throws ShapeError with the first element of `index`, in row-major order, outside 0 … size-1.
-void check_indices(const char* kernel, const Tensor& index, std::int64_t size, std::int64_t dim) {
-  const std::int64_t* data = index.data_ptr<std::int64_t>();
-  const std::int64_t count = index.numel();
-  auto check = [&](std::int64_t i) {
-    if (i < 0 || i >= size) [[unlikely]]
-      throw ShapeError(index_error(OpName::called(kernel), i, dim, size));
-  };
-  if (index.is_contiguous()) {
-    for (std::int64_t i = 0; i < count; ++i) check(data[i]);
-    return;
-  }
+/// Throws ShapeError with the first element of `index`, in row-major order, outside 0 … size-1;
+/// there is one.
+[[noreturn]] void throw_index_error(const char* kernel, const Tensor& index, std::int64_t size,
+                                    std::int64_t dim) {
   Walker<1> walker(index.shape(), {index.strides()});
-  for (std::int64_t i = 0; i < count; ++i, walker.next()) check(data[walker.offsets()[0]]);
+  for (;; walker.next()) {
+    const std::int64_t at = index.data_ptr<std::int64_t>()[walker.offsets()[0]];
+    if (at < 0 || at >= size) throw ShapeError(index_error(OpName::called(kernel), at, dim, size));
+  }
+}
+
+/// Throws this error if any element is invalid.
+void check_indices(const char* kernel, const Tensor& index, std::int64_t size, std::int64_t dim) {
+  std::atomic<bool> valid = true;
+  StridedLoop<1>({&index}).for_each_row([&](const auto& data, const auto& steps, std::int64_t n) {
+    bool all = true;
+    const auto check = [&](std::int64_t step) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        const auto at = *reinterpret_cast<const std::int64_t*>(data[0] + i * step);
+        all &= (at >= 0) & (at < size);
+      }
+    };
+    if (steps[0] == sizeof(std::int64_t)) {
+      check(sizeof(std::int64_t));
+    } else {
+      check(steps[0]);
+    }
+    if (!all) valid = false;
+  });
+  if (!valid) throw_index_error(kernel, index, size, dim);
 }
 
 /// a = op(a, b) in T's compute type, rounded once; boolean addition is "or".
@@ -211,22 +229,37 @@ void CpuBackend::do_index_scatter(ScatterOp op, const Tensor& joined, std::int64
 
 void CpuBackend::do_gather(const Tensor& x, std::int64_t dim, const Tensor& index,
                            const Tensor& y) {
-  check_indices("gather", index, size_along(x, dim), dim);
+  const std::int64_t size = size_along(x, dim);
+  if (size == 0) check_indices("gather", index, size, dim);  // nothing to read instead
   const std::int64_t* which = index.data_ptr<std::int64_t>();
   const std::int64_t n = size_along(index, dim), which_stride = stride_along(index, dim);
   const std::int64_t x_stride = stride_along(x, dim), y_stride = stride_along(y, dim);
+  std::atomic<bool> valid = true;
   visit_word(x.dtype(), [&]<class T>() {
     const T* from = static_cast<const T*>(x.data_ptr());
     T* to = static_cast<T*>(y.data_ptr());
     auto make_body = [&] {
       return [&](const Offsets<3>& at) {
-        for (std::int64_t i = 0; i < n; ++i) {
-          to[at[1] + i * y_stride] = from[at[2] + which[at[0] + i * which_stride] * x_stride];
+        bool all = true;
+        const auto pick = [&](std::int64_t index_step, std::int64_t x_step, std::int64_t y_step) {
+          for (std::int64_t i = 0; i < n; ++i) {
+            const std::int64_t place = which[at[0] + i * index_step];
+            const bool inside = (place >= 0) & (place < size);
+            all &= inside;
+            to[at[1] + i * y_step] = from[at[2] + (inside ? place : 0) * x_step];
+          }
+        };
+        if (which_stride == 1 && x_stride == 1 && y_stride == 1) {
+          pick(1, 1, 1);
+        } else {
+          pick(which_stride, x_stride, y_stride);
         }
+        if (!all) valid = false;
       };
     };
     for_each_line(dim, make_body, index, y, x);
   });
+  if (!valid) throw_index_error("gather", index, size, dim);
 }
 
 void CpuBackend::do_scatter(ScatterOp op, const Tensor& joined, std::int64_t dim,

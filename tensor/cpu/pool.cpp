@@ -140,6 +140,41 @@ WindowGrid adaptive_windows_of(const Tensor& x, const Tensor& y) {
           adaptive_windows(y.shape()[3], x.shape()[3]), false};
 }
 
+constexpr std::int64_t lanes = 16;  // partial sums of a large window
+
+/// sum[c] = the sum of a window, in each of `channels` planes. Its i-th pixel goes to partial sum
+/// i % lanes, so that additions do not wait for each other.
+template <class T, bool together, class C, class Count>
+void sum_lanes(const Planes<T, together>& x, const T* in, const PoolWindow& rows,
+               const PoolWindow& columns, Count channels, C* sum) {
+  constexpr std::int64_t run = together ? tile : 1;  // channels that are added side by side
+  const std::int64_t width = columns.end - columns.begin, height = rows.end - rows.begin;
+  const T* corner = in + rows.begin * x.h + columns.begin * x.w;
+  for (std::int64_t first = 0; first < channels; first += run) {
+    const std::int64_t count = std::min<std::int64_t>(run, channels - first);
+    std::array<C, lanes * run> part{};
+    const T* plane = corner + x.channel(first);
+    if (!together && x.w == 1 && (x.h == width || height == 1)) {  // a run of memory
+      std::int64_t i = 0;
+      for (; i + lanes <= height * width; i += lanes)
+        for (std::int64_t k = 0; k < lanes; ++k) part[k] += static_cast<C>(plane[i + k]);
+      for (std::int64_t k = 0; i < height * width; ++i, ++k) part[k] += static_cast<C>(plane[i]);
+    } else {
+      std::int64_t i = 0;
+      for (std::int64_t h = 0; h < height; ++h) {
+        for (std::int64_t w = 0; w < width; ++w, ++i) {
+          const T* pixel = plane + h * x.h + w * x.w;
+          C* to = &part[i % lanes * run];
+          for (std::int64_t c = 0; c < count; ++c) to[c] += static_cast<C>(pixel[c]);
+        }
+      }
+    }
+    for (std::int64_t half = lanes / 2; half > 0; half /= 2)
+      for (std::int64_t k = 0; k < half * run; ++k) part[k] += part[k + half * run];
+    std::copy_n(part.begin(), count, sum + first);
+  }
+}
+
 template <class T, bool together>
 void average(const Tensor& x_tensor, const Tensor& y_tensor, const WindowGrid& windows) {
   using C = Compute<T>;
@@ -151,12 +186,16 @@ void average(const Tensor& x_tensor, const Tensor& y_tensor, const WindowGrid& w
     for (std::size_t p = 0; p < windows.rows.size(); ++p) {
       for (std::size_t q = 0; q < windows.columns.size(); ++q) {
         const PoolWindow &rows = windows.rows[p], &columns = windows.columns[q];
-        std::fill_n(sum.data(), channels, C(0));
-        for (std::int64_t h = rows.begin; h < rows.end; ++h) {
-          for (std::int64_t w = columns.begin; w < columns.end; ++w) {
-            const T* pixel = in + h * x.h + w * x.w;
-            for (std::int64_t c = 0; c < channels; ++c)
-              sum[c] += static_cast<C>(pixel[x.channel(c)]);
+        if ((rows.end - rows.begin) * (columns.end - columns.begin) >= 2 * lanes) {
+          sum_lanes(x, in, rows, columns, channels, sum.data());
+        } else {
+          std::fill_n(sum.data(), channels, C(0));
+          for (std::int64_t h = rows.begin; h < rows.end; ++h) {
+            for (std::int64_t w = columns.begin; w < columns.end; ++w) {
+              const T* pixel = in + h * x.h + w * x.w;
+              for (std::int64_t c = 0; c < channels; ++c)
+                sum[c] += static_cast<C>(pixel[x.channel(c)]);
+            }
           }
         }
         const C divisor = static_cast<C>(windows.divisor(rows, columns));

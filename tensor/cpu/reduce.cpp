@@ -137,21 +137,27 @@ void reduce_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
   const std::int64_t outputs = numel_of(nest.kept);
   const std::int64_t length = numel_of(nest.reduced) * nest.inner.size;
   const std::int64_t parts = parts_of(outputs, length);
-  std::vector<Wide<C>> partial(static_cast<std::size_t>(outputs * parts));
+  std::vector<Wide<C>> partial(parts > 1 ? static_cast<std::size_t>(outputs * parts) : 0);
   // Consecutive tasks are the parts of one output, so a chunk of tasks visits the outputs in order.
   const std::int64_t chunks = std::min<std::int64_t>(outputs * parts, 4 * wanted_parts);
   parallel_tasks(chunks, outputs * length, [&](std::int64_t chunk) {
     std::int64_t task = outputs * parts * chunk / chunks;
     const std::int64_t last = outputs * parts * (chunk + 1) / chunks;
-    Walker<1> walker(nest.kept, {nest.kept_x});
+    Walker<2> walker(nest.kept, {nest.kept_x, nest.kept_y});
     walker.seek(task / parts);
     for (; task < last; ++task) {
       const std::int64_t part = task % parts;
-      partial[task] = fold_part<op, C>(x, nest, walker.offsets()[0], length * part / parts,
-                                       length * (part + 1) / parts);
+      const Wide<C> total = fold_part<op, C>(x, nest, walker.offsets()[0], length * part / parts,
+                                             length * (part + 1) / parts);
+      if (parts == 1) {
+        store(y.dtype(), y.data_ptr(), walker.offsets()[1], 1, 1, &total);
+      } else {
+        partial[task] = total;
+      }
       if (part + 1 == parts) walker.next();
     }
   });
+  if (parts == 1) return;
   Walker<1> walker(nest.kept, {nest.kept_y});
   for (std::int64_t o = 0; o < outputs; ++o, walker.next()) {
     Wide<C> total = partial[o * parts];

@@ -1,14 +1,19 @@
-// Sorting along one dimension: stable; NaN counts as the largest, as in PyTorch.
+// Sorting along one dimension: stable; NaN counts as the largest, and -0 equals 0, as in PyTorch.
 //
-// topk is the start of the same order: among equal elements, those with smaller indices come first
-// (stability), so that topk(x, k) is exactly the first k of sort(x). It uses a partial sort, or for
-// larger k a selection followed by a sort of the selected elements. In a long line it looks only at
-// elements that come before a pivot. A sample determines the pivot so that slightly more than k
-// elements come before it.
+// sort is a radix sort: bits of the elements are mapped to unsigned keys of the same order, and the
+// pairs (key, index) are distributed by one byte of the key after the other, the lowest first. Each
+// pass keeps the order of equal bytes, so that the result is stable, and a descending sort inverts
+// the keys.
+//
+// topk is the start of the same order: among equal elements, those with smaller indices come first,
+// so that topk(x, k) is exactly the first k of sort(x). A small k keeps the best elements so far in
+// a heap, and skips blocks of elements that come after all of these.
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <bit>
+#include <compare>
+#include <limits>
+#include <utility>
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/lines.h"
@@ -16,86 +21,140 @@
 namespace rondo::cpu {
 namespace {
 
-constexpr std::int64_t longest_heap = 64;  // beyond it, n log k is more than n + k log k
-
 template <class C>
-struct Keyed {
-  C key;
-  std::int64_t index;
-};
+using Key = std::conditional_t<std::is_same_v<C, float>, std::uint32_t, std::uint64_t>;
 
-/// Whether a comes before b in the requested order. The index makes the order total, so any
-/// algorithm gives a "stable" result.
+/// A number that is smaller if x comes earlier in ascending order; equal for equal x.
 template <class C>
-[[gnu::always_inline]] inline bool before(const Keyed<C>& a, const Keyed<C>& b, bool descending) {
-  const C low = descending ? b.key : a.key, high = descending ? a.key : b.key;
-  if (low < high || (low == low && high != high)) return true;
-  if (high < low || (high == high && low != low)) return false;
-  return a.index < b.index;
+Key<C> key_of(C x) {
+  constexpr Key<C> sign = Key<C>{1} << (std::numeric_limits<Key<C>>::digits - 1);
+  if constexpr (std::is_floating_point_v<C>) {
+    if (x != x) return std::numeric_limits<Key<C>>::max();
+    const auto bits = std::bit_cast<Key<C>>(x == 0 ? C{0} : x);
+    return bits & sign ? ~bits : bits | sign;
+  } else {
+    return static_cast<Key<C>>(x) ^ sign;
+  }
 }
 
-constexpr std::int64_t shortest = 512;  // lines of which a sample is taken
-
-/// Fills `keyed` with candidates for the first k elements of the line: all elements, or, if k is a
-/// small part of a long line, slightly more than k.
+/// Sorts lines; one object for each thread.
 template <class C>
-void candidates(const std::vector<C>& line, std::int64_t k, bool descending,
-                std::vector<Keyed<C>>& keyed) {
-  const std::int64_t n = std::ssize(line), sample = std::min<std::int64_t>(2048, n / 8);
-  keyed.clear();
-  if (n >= shortest && k <= n / 8) {
-    const double step = static_cast<double>(n) / static_cast<double>(sample);
-    for (std::int64_t i = 0; i < sample; ++i)
-      keyed.push_back({line[static_cast<std::int64_t>(static_cast<double>(i) * step)], i});
-    // About a fraction k / n of the sample comes before the k-th element, with a standard deviation
-    // of the root of that number. With four standard deviations added, there are too few candidates
-    // once in 30,000 lines.
-    const double expected = static_cast<double>(k * sample) / static_cast<double>(n);
-    const auto rank =
-        std::min(sample - 1, static_cast<std::int64_t>(expected + 4 * std::sqrt(expected) + 4));
-    auto compare = [&](const auto& a, const auto& b) { return before(a, b, descending); };
-    std::nth_element(keyed.begin(), keyed.begin() + rank, keyed.end(), compare);
-    const C pivot = keyed[rank].key;
-    // NaN comes first in descending order and last in ascending order. If the pivot is NaN, the
-    // candidates are all elements or none.
-    const auto is_candidate = [&](C x) { return descending ? !(x < pivot) : x <= pivot; };
-    std::int64_t count = 0;
-    for (C x : line) count += is_candidate(x);
-    keyed.clear();
-    if (count > k && count < n) {
-      for (std::int64_t i = 0; i < n; ++i)
-        if (is_candidate(line[i])) keyed.push_back({line[i], i});
-      return;
+class RadixSort {
+ public:
+  /// order[i] = the index of the i-th of the n elements.
+  void operator()(const C* line, std::int64_t n, bool descending, std::int64_t* order) {
+    from_.resize(static_cast<std::size_t>(n));
+    to_.resize(static_cast<std::size_t>(n));
+    const Key<C> flip = descending ? std::numeric_limits<Key<C>>::max() : 0;
+    for (std::int64_t i = 0; i < n; ++i)
+      from_[i] = {key_of(line[i]) ^ flip, static_cast<Key<C>>(i)};
+    if (n < 64) {  // clearing the counts would take longer
+      std::ranges::sort(from_);
+    } else {
+      distribute();
+    }
+    for (std::int64_t i = 0; i < n; ++i) order[i] = static_cast<std::int64_t>(from_[i].index);
+  }
+
+ private:
+  static constexpr std::size_t bytes = sizeof(Key<C>);
+  struct Element {
+    Key<C> key, index;
+    auto operator<=>(const Element&) const = default;
+  };
+  static std::size_t digit(Key<C> key, std::size_t byte) { return key >> (8 * byte) & 255; }
+
+  void distribute() {
+    counts_ = {};
+    for (const Element& element : from_)
+      for (std::size_t byte = 0; byte < bytes; ++byte) ++counts_[byte][digit(element.key, byte)];
+    for (std::size_t byte = 0; byte < bytes; ++byte) {
+      auto& counts = counts_[byte];
+      if (counts[digit(from_[0].key, byte)] == from_.size()) continue;  // all are equal
+      Key<C> begin = 0;
+      for (Key<C>& count : counts) begin += std::exchange(count, begin);
+      for (const Element& element : from_) to_[counts[digit(element.key, byte)]++] = element;
+      from_.swap(to_);
     }
   }
-  for (std::int64_t i = 0; i < n; ++i) keyed.push_back({line[i], i});
-}
 
-/// The first k elements of the sorted order of every line of x; values and indices have size k at
-/// `dim`.
+  std::vector<Element> from_, to_;
+  std::array<std::array<Key<C>, 256>, bytes> counts_;
+};
+
+/// Finds the first k elements of lines; one object for each thread.
 template <class C>
-void first_sorted(const Tensor& x, std::int64_t dim, bool descending, std::int64_t k,
-                  const Tensor& values, const Tensor& indices) {
-  const std::int64_t n = size_along(x, dim);
+class FirstElements {
+ public:
+  /// order[i] = the index of the i-th of the first k of n elements; 0 < k <= n.
+  void operator()(const C* line, std::int64_t n, std::int64_t k, bool descending,
+                  std::int64_t* order) {
+    const Key<C> flip = descending ? std::numeric_limits<Key<C>>::max() : 0;
+    const auto element = [&](std::int64_t i) { return Element{key_of(line[i]) ^ flip, i}; };
+    heap_.clear();  // its front is the last of the best elements so far
+    for (std::int64_t i = 0; i < k; ++i) heap_.push_back(element(i));
+    std::ranges::make_heap(heap_);
+    for (std::int64_t i = k; i < n;) {
+      const C last = line[heap_.front().index];
+      if (i + block <= n &&
+          (descending ? all_after<true>(line + i, last) : all_after<false>(line + i, last))) {
+        i += block;
+        continue;
+      }
+      for (const std::int64_t end = std::min(n, i + block); i < end; ++i) {
+        const Element next = element(i);
+        if (next.key >= heap_.front().key) continue;
+        std::ranges::pop_heap(heap_);
+        heap_.back() = next;
+        std::ranges::push_heap(heap_);
+      }
+    }
+    std::ranges::sort_heap(heap_);
+    for (std::int64_t i = 0; i < k; ++i) order[i] = heap_[i].index;
+  }
+
+ private:
+  struct Element {
+    Key<C> key;
+    std::int64_t index;
+    auto operator<=>(const Element&) const = default;
+  };
+  static constexpr std::int64_t block = 32;
+
+  /// Whether no element of a block comes before `last`. This may answer no where NaN is involved.
+  template <bool descending>
+  static bool all_after(const C* x, C last) {
+    Key<C> before = 0;
+    for (std::int64_t i = 0; i < block; ++i)
+      before |= !(descending ? x[i] <= last : x[i] >= last) ? ~Key<C>{0} : Key<C>{0};
+    return before == 0;
+  }
+
+  std::vector<Element> heap_;
+};
+
+/// The first elements of the sorted order of every line of x, as many as `values` and `indices`
+/// have along `dim`.
+template <class C>
+void first_sorted(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
+                  const Tensor& indices) {
+  const std::int64_t n = size_along(x, dim), k = size_along(values, dim);
+  if (k == 0) return;
+  // The radix sort's indices of f32 have 32 bits.
+  const bool few = k < n / 16 || std::uint64_t(n) > std::numeric_limits<Key<C>>::max();
   auto make_body = [&] {
-    return [&, line = std::vector<C>(n), keyed = std::vector<Keyed<C>>(),
-            order = std::vector<std::int64_t>(k)](const Offsets<3>& at) mutable {
-      load(x.dtype(), x.data_ptr(), at[0], stride_along(x, dim), n, line.data());
-      candidates(line, k, descending, keyed);
-      auto compare = [&](const auto& a, const auto& b) { return before(a, b, descending); };
-      if (k == n) {
-        std::sort(keyed.begin(), keyed.end(), compare);
-      } else if (k <= longest_heap) {
-        std::partial_sort(keyed.begin(), keyed.begin() + k, keyed.end(), compare);
+    return [&, buffer = std::vector<C>(n), chosen = std::vector<C>(k),
+            order = std::vector<std::int64_t>(n), sort = RadixSort<C>(),
+            first = FirstElements<C>()](const Offsets<3>& at) mutable {
+      const C* line =
+          dense_line(x.dtype(), x.data_ptr(), at[0], stride_along(x, dim), n, buffer.data());
+      if (few) {
+        first(line, n, k, descending, order.data());
       } else {
-        std::nth_element(keyed.begin(), keyed.begin() + k, keyed.end(), compare);
-        std::sort(keyed.begin(), keyed.begin() + k, compare);
+        sort(line, n, descending, order.data());
       }
-      for (std::int64_t i = 0; i < k; ++i) {
-        line[i] = keyed[i].key;
-        order[i] = keyed[i].index;
-      }
-      store(values.dtype(), values.data_ptr(), at[1], stride_along(values, dim), k, line.data());
+      for (std::int64_t i = 0; i < k; ++i) chosen[i] = line[order[i]];
+      store(values.dtype(), values.data_ptr(), at[1], stride_along(values, dim), k, chosen.data());
       store(indices.dtype(), indices.data_ptr(), at[2], stride_along(indices, dim), k,
             order.data());
     };
@@ -107,16 +166,14 @@ void first_sorted(const Tensor& x, std::int64_t dim, bool descending, std::int64
 
 void CpuBackend::do_sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
                          const Tensor& indices) {
-  visit_compute_type(x.dtype(), [&]<class C>() {
-    first_sorted<C>(x, dim, descending, size_along(x, dim), values, indices);
-  });
+  visit_compute_type(x.dtype(),
+                     [&]<class C>() { first_sorted<C>(x, dim, descending, values, indices); });
 }
 
 void CpuBackend::do_topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
                          const Tensor& indices) {
-  visit_compute_type(x.dtype(), [&]<class C>() {
-    first_sorted<C>(x, dim, largest, size_along(values, dim), values, indices);
-  });
+  visit_compute_type(x.dtype(),
+                     [&]<class C>() { first_sorted<C>(x, dim, largest, values, indices); });
 }
 
 }  // namespace rondo::cpu

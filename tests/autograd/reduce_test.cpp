@@ -147,8 +147,8 @@ TEST(Reduce, TopkOfLinesWithManyNaNs) {
   }
 }
 
-// In long lines topk examines only some elements (tensor/cpu/sort.cpp). It must not miss any: if
-// many are equal, if all are equal, or if the largest are between its samples.
+// topk of a small k skips blocks of elements (tensor/cpu/sort.cpp). It must not miss any: if many
+// are equal, if all are equal, if few are large, or if there is NaN.
 TEST(Reduce, TopkOfLongLinesIsTheHeadOfTheSorted) {
   const std::int64_t n = 50'000;
   Tensor spiky = zeros({n});

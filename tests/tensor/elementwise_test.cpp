@@ -108,6 +108,34 @@ TYPED_TEST(Elementwise, BinaryAgreesWithTheFormula) {
   }
 }
 
+// An element that is repeated along a row is not copied to a row first.
+TYPED_TEST(Elementwise, RepeatedOperandsGiveTheBitsOfRows) {
+  const auto values = inputs(dtype_of<TypeParam>, false).template to_vector<TypeParam>();
+  const Tensor column = inputs(dtype_of<TypeParam>, true);
+  for (int i = 0; i <= static_cast<int>(last_binary); ++i) {
+    const auto op = static_cast<BinaryOp>(i);
+    if (std::is_integral_v<TypeParam> && op == BinaryOp::div) continue;
+    for (std::int64_t n : {1, 15, 16, 64, 65, 1003, 1030}) {
+      const Tensor x = Tensor::empty({3, n}, {.dtype = dtype_of<TypeParam>});
+      for (std::int64_t k = 0; k < 3 * n; ++k)
+        x.template data_ptr<TypeParam>()[k] = values[static_cast<std::size_t>(k) % values.size()];
+      const Tensor repeated = column.as_view({3, n}, {25, 0}, 3), copied = Tensor::empty_like(x);
+      backend(x).copy(repeated, copied);
+      Tensor y = Tensor::empty_like(x), expected = Tensor::empty_like(x);
+      try {
+        backend(x).binary(op, x, copied, expected, {});
+      } catch (const DTypeError&) {
+        break;
+      }
+      backend(x).binary(op, x, repeated, y, {});
+      EXPECT_TRUE(test::identical(y, expected)) << "binary op " << i << ", n = " << n;
+      backend(x).binary(op, copied, x, expected, {});
+      backend(x).binary(op, repeated, x, y, {});
+      EXPECT_TRUE(test::identical(y, expected)) << "binary op " << i << ", n = " << n;
+    }
+  }
+}
+
 TEST(ElementwiseIsa, AllTablesAgreeOnExactOps) {
   std::vector<const cpu::ElementwiseKernels*> tables = {&cpu::isa::generic::elementwise};
 #if defined(__x86_64__)
@@ -123,9 +151,10 @@ TEST(ElementwiseIsa, AllTablesAgreeOnExactOps) {
   for (BinaryOp op :
        {BinaryOp::mul, BinaryOp::div, BinaryOp::maximum, BinaryOp::lt, BinaryOp::relu_backward}) {
     std::vector<float> expected(1003), got(1003);
-    tables[0]->binary_f32(op, {}, a.data_ptr<float>(), b.data_ptr<float>(), expected.data(), 1003);
+    tables[0]->binary_f32(op, {}, a.data_ptr<float>(), 1, b.data_ptr<float>(), 1, expected.data(),
+                          1003);
     for (auto* table : tables) {
-      table->binary_f32(op, {}, a.data_ptr<float>(), b.data_ptr<float>(), got.data(), 1003);
+      table->binary_f32(op, {}, a.data_ptr<float>(), 1, b.data_ptr<float>(), 1, got.data(), 1003);
       EXPECT_EQ(got, expected);
     }
   }

@@ -2,7 +2,10 @@
 
 #include "tensor/cpu/lines.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "support/golden.h"
 #include "support/layouts.h"
@@ -105,6 +108,15 @@ TEST(Softmax, RowsSumToOneAtAwkwardSizes) {
   EXPECT_THROW(backend(integers).softmax(false, integers, 1, empty_like(integers)), DTypeError);
 }
 
+struct NanLast {
+  using type = double;
+  bool operator()(double a, double b) const { return a < b || (a == a && b != b); }
+};
+struct Ascending {
+  using type = std::int64_t;
+  bool operator()(std::int64_t a, std::int64_t b) const { return a < b; }
+};
+
 TEST(Sort, AgreesWithPyTorchStableAndWithNan) {
   for (Layout layout : all_layouts) {
     for (DType dtype : {f32, f64, bf16, f16}) {
@@ -134,6 +146,47 @@ TEST(Sort, TopkIsTheHeadOfTheSortedOrder) {
       EXPECT_TRUE(identical(values, all.as_view({3, k}, {11, 1}, 0)));
       EXPECT_TRUE(identical(indices, order.as_view({3, k}, {11, 1}, 0)));
     }
+  }
+}
+
+// Against std::stable_sort: many equal elements, 0 and -0, infinities and NaN of both signs, and
+// the ends of the integers, in lines that are sorted by comparisons and in lines that are sorted by
+// radix.
+TEST(Sort, AgreesWithAStableSort) {
+  Generator generator(1);
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const std::vector<double> special = {0.0, -0.0, inf, -inf, nan, -nan, 1e-310, -1e-310};
+  const std::vector<std::int64_t> ends = {std::numeric_limits<std::int64_t>::min(), 0, -1,
+                                          std::numeric_limits<std::int64_t>::max()};
+  const auto expect_sorted = [](const Tensor& x, auto less) {
+    using T = typename decltype(less)::type;
+    const std::vector<T> elements = x.to_vector<T>();
+    for (bool descending : {false, true}) {
+      std::vector<std::int64_t> expected(elements.size());
+      std::iota(expected.begin(), expected.end(), 0);
+      std::ranges::stable_sort(expected, [&](std::int64_t a, std::int64_t b) {
+        return descending ? less(elements[b], elements[a]) : less(elements[a], elements[b]);
+      });
+      Tensor values = empty_like(x), indices = empty(x.shape(), {.dtype = i64});
+      backend(x).sort(x, 0, descending, values, indices);
+      EXPECT_EQ(indices.to_vector<std::int64_t>(), expected) << x.dtype() << " " << x.shape();
+      Tensor moved = empty_like(x);
+      backend(x).index_select(x, 0, indices, moved);
+      EXPECT_TRUE(identical(values, moved));
+    }
+  };
+  for (std::int64_t n : {63, 64, 300, 5000}) {
+    for (DType dtype : {f32, f64, bf16}) {
+      const Tensor x = randn({n}, {.dtype = dtype}, generator);
+      for (std::size_t i = 0; i < special.size(); ++i) {
+        x.narrow(0, static_cast<std::int64_t>(5 * i), 1).fill_(special[i]);
+        x.narrow(0, n - 1 - static_cast<std::int64_t>(i), 1).fill_(special[i]);
+      }
+      expect_sorted(x, NanLast{});
+    }
+    const Tensor x = randint(-3, 3, {n}, {.dtype = i64}, generator);
+    for (std::size_t i = 0; i < ends.size(); ++i) x.data_ptr<std::int64_t>()[7 * i] = ends[i];
+    expect_sorted(x, Ascending{});
   }
 }
 

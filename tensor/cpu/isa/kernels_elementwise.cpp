@@ -42,23 +42,32 @@ void unary(UnaryOp op, OpParams params, const T* x, T* y, std::int64_t n) {
   });
 }
 
+/// An operand with step 0 is one number. It is repeated in a block, which the loop then reads for
+/// every block of the other operand.
 template <class T>
-void binary(BinaryOp op, OpParams params, const T* a, const T* b, T* y, std::int64_t n) {
-  const std::int64_t rest = rest_of<T>(op, n);
+void binary(BinaryOp op, OpParams params, const T* a, Index a_step, const T* b, Index b_step, T* y,
+            Index n) {
+  const Index rest = rest_of<T>(op, n);
+  constexpr Index repeats = 4 * math_block;
+  const Index length = a_step != 0 && b_step != 0 ? n : repeats;
   visit_binary<T>(op, params, [=](auto f) {
-    const auto loop = [f](const T* left, const T* right, T* to, std::int64_t count) {
+    const auto loop = [f](const T* left, const T* right, T* to, Index count) {
 #pragma omp simd
-      for (std::int64_t i = 0; i < count; ++i) to[i] = f(left[i], right[i]);
+      for (Index i = 0; i < count; ++i) to[i] = f(left[i], right[i]);
     };
-    loop(a, b, y, n - rest);
+    T left[repeats], right[repeats];
+    if (a_step == 0) std::fill_n(left, repeats, *a);
+    if (b_step == 0) std::fill_n(right, repeats, *b);
+    for (Index i = 0; i < n - rest; i += length)
+      loop(a_step == 0 ? left : a + i, b_step == 0 ? right : b + i, y + i,
+           std::min(length, n - rest - i));
     if (rest != 0) {
-      T left[math_block], right[math_block];
-      for (std::int64_t i = 0; i < math_block; ++i) {
-        left[i] = i < rest ? a[n - rest + i] : T(1);
-        right[i] = i < rest ? b[n - rest + i] : T(1);
+      for (Index i = 0; i < math_block; ++i) {
+        left[i] = i < rest ? a[(n - rest + i) * a_step] : T(1);
+        right[i] = i < rest ? b[(n - rest + i) * b_step] : T(1);
       }
       loop(left, right, left, math_block);
-      for (std::int64_t i = 0; i < rest; ++i) y[n - rest + i] = left[i];
+      for (Index i = 0; i < rest; ++i) y[n - rest + i] = left[i];
     }
   });
 }

@@ -30,11 +30,13 @@ struct ElementwiseKernels {
   void (*unary_f32)(UnaryOp, OpParams, const float* x, float* y, std::int64_t n);
   void (*unary_f64)(UnaryOp, OpParams, const double* x, double* y, std::int64_t n);
   void (*unary_i64)(UnaryOp, OpParams, const std::int64_t* x, std::int64_t* y, std::int64_t n);
-  void (*binary_f32)(BinaryOp, OpParams, const float* a, const float* b, float* y, std::int64_t n);
-  void (*binary_f64)(BinaryOp, OpParams, const double* a, const double* b, double* y,
-                     std::int64_t n);
-  void (*binary_i64)(BinaryOp, OpParams, const std::int64_t* a, const std::int64_t* b,
-                     std::int64_t* y, std::int64_t n);
+  /// y[i] = op(a[i a_step], b[i b_step]); the steps are 1 (dense) or 0 (one number).
+  template <class C>
+  using Binary = void (*)(BinaryOp, OpParams, const C* a, std::int64_t a_step, const C* b,
+                          std::int64_t b_step, C* y, std::int64_t n);
+  Binary<float> binary_f32;
+  Binary<double> binary_f64;
+  Binary<std::int64_t> binary_i64;
   void (*from_bf16)(const Bf16Bits* x, float* y, std::int64_t n);
   void (*to_bf16)(const float* x, Bf16Bits* y, std::int64_t n);
 };
