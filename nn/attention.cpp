@@ -21,7 +21,7 @@ Tensor as_bias(const Tensor& mask, const char* which, const TensorOptions& like)
   require<DTypeError>(mask.dtype() == boolean || is_floating(mask.dtype()),
                       "MultiheadAttention: ", which, " is of ", mask.dtype(),
                       ", neither boolean nor floating");
-  if (mask.dtype() != boolean) return mask.to(like.dtype);
+  if (mask.dtype() != boolean) return mask.to(*like.dtype);
   return where(mask, scalar(-std::numeric_limits<double>::infinity(), like), scalar(0, like));
 }
 

@@ -17,7 +17,8 @@ namespace {
 
 /// A contiguous tensor, converted to the options' dtype and device.
 Tensor converted(const Tensor& exact, TensorOptions options) {
-  if (options.dtype == exact.dtype() && options.device == exact.device()) return exact;
+  if (options.dtype.value_or(f32) == exact.dtype() && options.device == exact.device())
+    return exact;
   Tensor out = Tensor::empty(exact.shape(), options);
   if (out.numel() > 0) backend(out).copy(exact, out);
   return out;
@@ -32,9 +33,9 @@ void require_numbers(DType dtype) {
 /// that checking its first and last value is enough.
 template <class C, class F>
 Tensor sequence(std::int64_t count, TensorOptions options, F f) {
-  require_numbers(options.dtype);
+  require_numbers(options.dtype.value_or(f32));
   for (const std::int64_t end : {std::int64_t{0}, count - 1})
-    if (count > 0) Scalar(f(end)).check_fits(options.dtype);
+    if (count > 0) Scalar(f(end)).check_fits(options.dtype.value_or(f32));
   Tensor exact = Tensor::empty({count}, {.dtype = dtype_of<C>});
   C* values = exact.data_ptr<C>();
   for (std::int64_t i = 0; i < count; ++i) values[i] = f(i);
@@ -54,7 +55,7 @@ Tensor empty(const Dims& sizes, TensorOptions options) {
 
 Tensor full(const Dims& sizes, Scalar value, TensorOptions options) {
   const OpName op("full");
-  value.check_fits(options.dtype);
+  value.check_fits(options.dtype.value_or(f32));
   Tensor y = Tensor::empty(sizes, options);
   if (y.numel() > 0) backend(y).fill(y, value);
   return y;
@@ -103,9 +104,9 @@ Tensor progression(std::int64_t count, TensorOptions options, C first, C step) {
   const auto is_exact = [](C number) { return std::abs(static_cast<double>(number)) < 0x1p53; };
   if (options.device.is_cpu() || count == 0 || !is_exact(first) || !is_exact(step))
     return sequence<C>(count, options, value);
-  require_numbers(options.dtype);
+  require_numbers(options.dtype.value_or(f32));
   for (const std::int64_t end : {std::int64_t{0}, count - 1})
-    Scalar(value(end)).check_fits(options.dtype);
+    Scalar(value(end)).check_fits(options.dtype.value_or(f32));
   Backend& device = backend(options.device);
   const auto made = [&](DType dtype) {
     return Tensor::empty({count}, {.dtype = dtype, .device = options.device});
@@ -131,10 +132,11 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
   require<Error>((by > 0) == (last >= first) || first == last, "arange: a step of ", by,
                  " does not lead from ", first, " to ", last);
   const bool integers = start.dtype() != f64 && end.dtype() != f64 && step.dtype() != f64;
+  if (!options.dtype) options.dtype = integers ? i64 : f32;
   if (integers || options.dtype == i64) {
     const std::int64_t a = start.to<std::int64_t>(), b = end.to<std::int64_t>();
     const std::int64_t s = step.to<std::int64_t>();
-    require<Error>(s != 0, "arange: a step of ", by, " becomes 0 in ", options.dtype);
+    require<Error>(s != 0, "arange: a step of ", by, " becomes 0 in ", *options.dtype);
     std::int64_t distance = 0;
     require<ShapeError>(!__builtin_sub_overflow(b, a, &distance) &&
                             distance != std::numeric_limits<std::int64_t>::min(),
@@ -147,13 +149,7 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
   return progression<double>(static_cast<std::int64_t>(count), options, first, by);
 }
 
-Tensor arange(Scalar start, Scalar end, Scalar step) {
-  const bool real = start.dtype() == f64 || end.dtype() == f64 || step.dtype() == f64;
-  return arange(start, end, step, {.dtype = real ? f32 : i64});
-}
-
 Tensor arange(Scalar end, TensorOptions options) { return arange(0, end, 1, options); }
-Tensor arange(Scalar end) { return arange(0, end, 1); }
 
 namespace {
 
@@ -196,7 +192,7 @@ Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options) {
 
 Tensor rand(const Dims& sizes, TensorOptions options, Generator& generator) {
   const OpName op("rand");
-  require_floating("rand", options.dtype);
+  require_floating("rand", options.dtype.value_or(f32));
   Tensor y = Tensor::empty(sizes, options);
   backend(y).uniform(y, generator.next(), 0, 1);
   return y;
@@ -204,7 +200,7 @@ Tensor rand(const Dims& sizes, TensorOptions options, Generator& generator) {
 
 Tensor randn(const Dims& sizes, TensorOptions options, Generator& generator) {
   const OpName op("randn");
-  require_floating("randn", options.dtype);
+  require_floating("randn", options.dtype.value_or(f32));
   Tensor y = Tensor::empty(sizes, options);
   backend(y).normal(y, generator.next(), 0, 1);
   return y;
@@ -241,7 +237,8 @@ Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOpt
                Generator& generator) {
   const OpName op("randint");
   require<Error>(low < high, "randint: expected low < high, got [", low, ", ", high, ")");
-  require_holds("randint", options.dtype, low, high);
+  if (!options.dtype) options.dtype = i64;
+  require_holds("randint", *options.dtype, low, high);
   Tensor y = Tensor::empty(sizes, options);
   backend(y).randint(y, generator.next(), low, high);
   return y;
@@ -250,7 +247,8 @@ Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOpt
 Tensor randperm(std::int64_t n, TensorOptions options, Generator& generator) {
   const OpName op("randperm");
   require<Error>(n >= 0, "randperm: expected a length >= 0, got ", n);
-  require_holds("randperm", options.dtype, 0, n);
+  if (!options.dtype) options.dtype = i64;
+  require_holds("randperm", *options.dtype, 0, n);
   const Tensor exact = arange(n);
   std::int64_t* order = exact.data_ptr<std::int64_t>();
   const Philox random = generator.next();

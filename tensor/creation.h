@@ -1,7 +1,7 @@
 #pragma once
 // Functions that create tensors. Names, defaults and half-open ranges follow PyTorch. Without a
 // dtype, tensors are f32, even full and scalar with an integer value; arange, randint and randperm
-// of integers are i64.
+// of integers are i64, also if only a device is given.
 
 #include <span>
 #include <vector>
@@ -27,10 +27,8 @@ Tensor scalar(Scalar value, TensorOptions options = {});
 /// The ceil((end - start) / step) values start, start + step, … below end (above end for a negative
 /// step). Throws Error if the dtype cannot hold them. Without options the dtype is i64, or f32 if
 /// one of the numbers is a float.
-Tensor arange(Scalar start, Scalar end, Scalar step = 1);
-Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options);
-Tensor arange(Scalar end);
-Tensor arange(Scalar end, TensorOptions options);
+Tensor arange(Scalar start, Scalar end, Scalar step = 1, TensorOptions options = {});
+Tensor arange(Scalar end, TensorOptions options = {});
 /// `steps` values from start to end, both included. Throws Error if the dtype cannot hold them.
 Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options = {});
 /// base^start to base^end, both included; their logarithms have equal distances.
@@ -47,11 +45,11 @@ Tensor randn(const Dims& sizes, TensorOptions options = {},
              Generator& generator = default_generator());
 /// Integers in [low, high). Throws Error unless the dtype holds all of them exactly: f32 up to
 /// 2^24, f16 up to 2^11, bf16 up to 2^8.
-Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes,
-               TensorOptions options = {.dtype = i64}, Generator& generator = default_generator());
+Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOptions options = {},
+               Generator& generator = default_generator());
 /// A random permutation of 0 … n-1 (Fisher-Yates). Throws Error unless the dtype holds all of them
 /// exactly.
-Tensor randperm(std::int64_t n, TensorOptions options = {.dtype = i64},
+Tensor randperm(std::int64_t n, TensorOptions options = {},
                 Generator& generator = default_generator());
 Tensor rand_like(const Tensor& x);
 Tensor randn_like(const Tensor& x);

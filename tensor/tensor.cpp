@@ -59,9 +59,10 @@ Tensor Tensor::over(StoragePtr storage, std::int64_t offset, const Dims& sizes, 
 Tensor::~Tensor() = default;
 
 Tensor Tensor::empty(const Dims& sizes, TensorOptions options) {
-  auto bytes = static_cast<std::size_t>(bytes_of(sizes, options.dtype));
+  const DType dtype = options.dtype.value_or(f32);
+  auto bytes = static_cast<std::size_t>(bytes_of(sizes, dtype));
   auto storage = std::make_shared<Storage>(bytes, allocator_of(options.device));
-  return over(std::move(storage), 0, sizes, strides_of(sizes, options.format), options.dtype);
+  return over(std::move(storage), 0, sizes, strides_of(sizes, options.format), dtype);
 }
 
 Tensor Tensor::empty_like(const Tensor& x) {

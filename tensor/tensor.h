@@ -43,7 +43,7 @@ struct Unique;            // autograd/ops/search.h
 struct ValuesAndIndices;  // autograd/ops/reduce.h
 
 struct TensorOptions {
-  DType dtype = DType::f32;
+  std::optional<DType> dtype;  // without it f32; i64 for arange, randint and randperm of integers
   Device device = Device::cpu();
   MemoryFormat format = MemoryFormat::contiguous;
 };

@@ -308,7 +308,7 @@ RotaryTables rotary_tables(std::int64_t length, std::int64_t half, const RotaryO
   // belongs to another graph.
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, double, DType>;
   thread_local std::pair<Key, RotaryTables> last;
-  const Key key{length, half, options.offset, options.base, like.dtype};
+  const Key key{length, half, options.offset, options.base, *like.dtype};
   constexpr std::int64_t most_kept = 1 << 17;  // elements of a table: 512 KiB in f32
   const bool is_kept =
       like.device.is_cpu() && !TraceMode::is_enabled() && length * half <= most_kept;

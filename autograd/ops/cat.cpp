@@ -50,7 +50,7 @@ Tensor cat(const Tensors& xs, std::int64_t dim) {
   std::vector<std::int64_t> lengths;
   sizes[dim] = 0;
   for (std::size_t i = 0; i < xs.size(); ++i) {
-    options.dtype = promote(options.dtype, xs[i].dtype());
+    options.dtype = promote(*options.dtype, xs[i].dtype());
     if (skipped(xs[i])) {
       lengths.push_back(0);
       continue;

@@ -129,9 +129,10 @@ StoragePtr Communicator::allocate(std::size_t bytes, Device device) {
 }
 
 Tensor Communicator::empty(const Dims& sizes, TensorOptions options) {
-  const auto bytes = static_cast<std::size_t>(numel_of(sizes) * size_of(options.dtype));
+  const DType dtype = options.dtype.value_or(f32);
+  const auto bytes = static_cast<std::size_t>(numel_of(sizes) * size_of(dtype));
   return Tensor::over(allocate(bytes, options.device), 0, sizes, strides_of(sizes, options.format),
-                      options.dtype);
+                      dtype);
 }
 
 }  // namespace rondo::dist

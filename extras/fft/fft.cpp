@@ -237,7 +237,8 @@ Tensor hann_window(std::int64_t n, TensorOptions options) {
   require(n > 0, "fft::hann_window: n is ", n, "; expected a positive number");
   if (n == 1) return ones({1}, options);
   const Tensor k = arange(0, n, 1, {.dtype = f64, .device = options.device});
-  return to(0.5 - cos(k * (2 * functors::pi / static_cast<double>(n))) * 0.5, options.dtype);
+  return to(0.5 - cos(k * (2 * functors::pi / static_cast<double>(n))) * 0.5,
+            options.dtype.value_or(f32));
 }
 
 namespace {

@@ -47,6 +47,19 @@ TEST(Creation, LikeKeepsShapeDtypeAndLayout) {
   EXPECT_EQ(full_like(x, 7).to_vector<int>(), std::vector<int>(120, 7));
 }
 
+// As in PyTorch: the dtype is that of the numbers unless it is given, whatever else is.
+TEST(Creation, RangesOfIntegersAreI64WhateverElseIsGiven) {
+  const TensorOptions somewhere{.device = Device::cpu()};
+  EXPECT_EQ(arange(5, somewhere).dtype(), i64);
+  EXPECT_EQ(arange(1, 5, 2, somewhere).dtype(), i64);
+  EXPECT_EQ(arange(1, 5, 0.5, somewhere).dtype(), f32);
+  EXPECT_EQ(randint(0, 5, {3}, somewhere).dtype(), i64);
+  EXPECT_EQ(randperm(5, somewhere).dtype(), i64);
+  EXPECT_EQ(randint(0, 5, {3}, {.dtype = f32}).dtype(), f32);
+  EXPECT_EQ(zeros({3}, somewhere).dtype(), f32);
+  EXPECT_EQ(scalar(3, somewhere).dtype(), f32);
+}
+
 TEST(Creation, ArangeAgreesWithPyTorch) {
   const Tensor mine[] = {arange(5),
                          arange(2.5),
