@@ -3,6 +3,7 @@
 #include <map>
 
 #include "autograd/grad_mode.h"
+#include "tensor/error.h"
 
 namespace rondo::train {
 namespace {
@@ -54,7 +55,11 @@ Ema::Applied::Applied(const Ema& ema) : parameters_(ema.model_.parameters()) {
 
 Ema::Applied::~Applied() {
   const NoGradGuard no_grad;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].copy_(own_[i]);
+  try {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].copy_(own_[i]);
+  } catch (const Error&) {
+    // The device is lost: every later call on it reports that.
+  }
 }
 
 }  // namespace rondo::train

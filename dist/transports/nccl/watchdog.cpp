@@ -1,5 +1,6 @@
 #include "dist/transports/nccl/watchdog.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -73,7 +74,12 @@ bool Watchdog::is_idle() const {
 }
 
 void Watchdog::run() {
-  const cuda::DeviceGuard guard(options_.device);
+  std::optional<cuda::DeviceGuard> guard;
+  try {
+    guard.emplace(options_.device);
+  } catch (const std::exception& e) {  // a lost device
+    failure_->set(concat("rank ", options_.rank, ": ", e.what()));
+  }
   std::unique_lock lock(mutex_);
   while (!stop_ || abort_wanted_) {
     if (std::exchange(abort_wanted_, false)) {

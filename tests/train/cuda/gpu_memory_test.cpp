@@ -19,6 +19,7 @@
 #include "tensor/cuda/allocator.h"
 #include "tensor/cuda/stream.h"
 #include "tensor/cuda_graph.h"
+#include "train/ema.h"
 
 namespace rondo::train {
 namespace {
@@ -120,10 +121,13 @@ TEST_P(GpuOutOfMemory, ALostDeviceIsAnErrorAndDestructorsDoNotThrow) {
     Tensor shared = ones({4}, {.device = training->gpu});
     cuda::record_stream(shared, side);
     std::optional<AsyncCopy> copy(shared);
+    const Ema ema(training->model, 0.9);
+    std::optional<Ema::Applied> applied(std::in_place, ema);
     test::set_sticky_error(cudaErrorIllegalAddress);
     EXPECT_ERROR(training->run(5), CudaError, "an illegal memory access was encountered");
     EXPECT_ERROR(copy->get(), CudaError, "an illegal memory access was encountered");
     copy.reset();
+    applied.reset();
     shared = Tensor();
     training.reset();
     test::set_sticky_error(cudaSuccess);
