@@ -96,6 +96,15 @@ class CudaBackend : public Backend {
                               const Tensor& mean, const Tensor& invstd, const Tensor& dx,
                               const Tensor& dgamma, const Tensor& dbeta) override;
 
+  // group_norm.cu
+  bool has_group_norm(const Tensor& x) const override;
+  void do_group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
+                     double eps, const Tensor& y, const Tensor& mean,
+                     const Tensor& invstd) override;
+  void do_group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
+                              const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
+                              const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) override;
+
   // attention.cpp
   bool has_attention(const Tensor& q) const override;
   void do_attention(const Tensor& q, const Tensor& k, const Tensor& v,

@@ -5,9 +5,12 @@
 // index is first sorted stably. Then one thread joins, for one line, all elements with the same
 // destination.
 
+#include <bit>
+
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/index_range.cuh"
 #include "tensor/cuda/lines.cuh"
+#include "tensor/cuda/sort_keys.h"
 #include "tensor/functors.h"
 #include "tensor/scratch.h"
 
@@ -29,21 +32,35 @@ struct Select {
   }
 };
 
+/// The keys of an index for sorting, and their positions. Invalid entries become the last key.
+struct MakeIndexKeys {
+  const std::int64_t* index;
+  std::int64_t stride;
+  IndexRange range;
+  std::uint32_t* keys;
+  std::int32_t* places;
+  RONDO_HD void operator()(std::int64_t i) const {
+    const std::int64_t entry = index[i * stride];
+    keys[i] = static_cast<std::uint32_t>(range.contains(entry) ? entry : range.size);
+    places[i] = static_cast<std::int32_t>(i);
+  }
+};
+
 /// For a sorted index: y[sorted[k]] = op(y[sorted[k]], x[order[k]]) for all k with the same value,
 /// in one line. Neighbouring threads process neighbouring lines. Computed in C and rounded once.
 template <class C>
 struct JoinRun {
   ScatterOp op;
   Lines<2> lines;  // x, y
-  const std::int64_t *sorted, *order;
-  std::int64_t length;
-  Divisor by_count;  // divides by the number of lines
-  IndexRange range;
+  const std::uint32_t* sorted;
+  const std::int32_t* order;
+  std::int64_t length, size;  // of the index, and of y along dim
+  Divisor by_count;           // divides by the number of lines
   RONDO_HD void operator()(std::int64_t i) const {
     std::int64_t k = by_count.divide(i);
-    const std::int64_t line = i - k * lines.count, index = sorted[k];
-    if (k > 0 && sorted[k - 1] == index) return;  // another thread joins these
-    if (!range.contains(index)) return;
+    const std::int64_t line = i - k * lines.count;
+    const std::uint32_t index = sorted[k];
+    if (index == size || (k > 0 && sorted[k - 1] == index)) return;  // invalid, or another thread's
     const auto at = lines.starts.locate(line);
     char* to = at.at[1] + index * lines.steps[1];
     C joined = load<C>(lines.starts.dtypes[1], to);
@@ -123,20 +140,33 @@ void CudaBackend::do_gather(const Tensor& x, std::int64_t dim, const Tensor& ind
 void CudaBackend::do_index_scatter(ScatterOp op, const Tensor& y, std::int64_t dim,
                                    const Tensor& index, const Tensor& x) {
   if (x.numel() == 0) return;
-  const std::int64_t n = index.numel();
-  const Tensor flat = index.as_view({n}, {index.dim() == 0 ? 1 : index.stride(0)},
-                                    index.storage_offset()),
-               sorted = empty_in(flat, MemoryFormat::contiguous),
-               order = empty_in(flat, MemoryFormat::contiguous);
-  do_sort(flat, 0, false, sorted, order);
-  const IndexRange range{index_note(device_),
-                         called_op(op == ScatterOp::add ? "index_add" : "index_scatter"), dim,
-                         size_along(y, dim)};
+  const std::int64_t n = index.numel(), size = size_along(y, dim);
+  const char* name = op == ScatterOp::add ? "index_add" : "index_scatter";
+  require<ShapeError>(n <= 0x7fffffff && size < 0xffffffff, name, ": an index of ", n,
+                      " entries into a dimension of ", size,
+                      "; on a GPU there may be 2^31 - 1 entries, and 2^32 - 2 elements");
+  const auto scratch = [&] { return Tensor::empty({n}, {.dtype = i32, .device = y.device()}); };
+  const Tensor memory[] = {scratch(), scratch(), scratch(), scratch()};
+  auto* keys = static_cast<std::uint32_t*>(memory[0].data_ptr());
+  auto* sorted = static_cast<std::uint32_t*>(memory[1].data_ptr());
+  auto* places = static_cast<std::int32_t*>(memory[2].data_ptr());
+  auto* order = static_cast<std::int32_t*>(memory[3].data_ptr());
+  for_each(
+      device_, n,
+      MakeIndexKeys{index.data_ptr<std::int64_t>(), index.dim() == 0 ? 1 : index.stride(0),
+                    IndexRange{index_note(device_), called_op(name), dim, size}, keys, places});
+  const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size)));
+  sort_segments<std::uint32_t>(device_, {.keys = keys,
+                                         .sorted_keys = sorted,
+                                         .places = places,
+                                         .sorted_places = order,
+                                         .segments = 1,
+                                         .length = n,
+                                         .bits = bits});
   const Lines<2> lines(dim, {&x, &y});
   visit_compute_type(y.dtype(), [&]<class C>() {
     for_each(device_, lines.count * n,
-             JoinRun<C>{op, lines, sorted.data_ptr<std::int64_t>(), order.data_ptr<std::int64_t>(),
-                        n, Divisor(lines.count), range});
+             JoinRun<C>{op, lines, sorted, order, n, size, Divisor(lines.count)});
   });
 }
 

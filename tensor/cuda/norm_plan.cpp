@@ -218,7 +218,7 @@ std::vector<CudnnPlan> norm_plans(const NormProblem& p, const PlanTarget& target
                                   std::size_t limit) {
   NormGraph graph(p);
   return cudnn_plans(p.backward ? graph.backward(target) : graph.forward(target), target,
-                     {.deterministic = p.deterministic}, limit);
+                     {.deterministic = p.deterministic, .different_engines_first = true}, limit);
 }
 
 }  // namespace rondo::cuda

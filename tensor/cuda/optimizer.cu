@@ -168,7 +168,8 @@ struct Unscale {
     const GradientItem<C>& t = batch.locate(i);
     Octet<C> g = t.g.load(i);
     for (C& value : g.values) {
-      if (value - value != C(0)) *found_inf = 1;  // all writers write the same value
+      // Several threads may write it. All write the same; volatile makes that no race.
+      if (value - value != C(0)) *static_cast<volatile float*>(found_inf) = 1;
       value *= C(1) / static_cast<C>(*scale);
     }
     t.g.store(i, g);

@@ -81,16 +81,6 @@ void sort_on_host(const Segments<Key>& s) {
   }
 }
 
-template <class Key>
-void sort_segments(int device, const Segments<Key>& s) {
-  if (runs_loops()) return launch_on_host(device, [=] { sort_on_host(s); });
-#if defined(__CUDACC__)
-  constexpr std::int64_t few = 64, long_line = std::int64_t{1} << 16;
-  if (s.segments <= few && s.length >= long_line) return sort_one_by_one(device, s);
-  sort_many_segments(device, s);
-#endif
-}
-
 void sort_lines(int device, const Tensor& x, std::int64_t dim, bool descending, std::int64_t kept,
                 const Tensor& values, const Tensor& indices) {
   const std::int64_t n = size_along(x, dim);
@@ -122,6 +112,20 @@ void sort_lines(int device, const Tensor& x, std::int64_t dim, bool descending, 
 }
 
 }  // namespace
+
+template <class Key>
+void sort_segments(int device, const Segments<Key>& s) {
+  if (runs_loops()) return launch_on_host(device, [=] { sort_on_host(s); });
+#if defined(__CUDACC__)
+  constexpr std::int64_t few = 64, long_line = std::int64_t{1} << 16;
+  if (s.segments == 1 || (s.segments <= few && s.length >= long_line))
+    return sort_one_by_one(device, s);
+  sort_many_segments(device, s);
+#endif
+}
+
+template void sort_segments(int, const Segments<std::uint32_t>&);
+template void sort_segments(int, const Segments<std::uint64_t>&);
 
 void CudaBackend::do_sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
                           const Tensor& indices) {

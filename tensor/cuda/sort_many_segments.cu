@@ -20,7 +20,7 @@ void sort_many_segments(int device, const Segments<Key>& s) {
       return cub::DeviceSegmentedRadixSort::SortPairs(
           scratch, bytes, s.keys + at, s.sorted_keys + at, s.places + at, s.sorted_places + at,
           static_cast<int>(segments * s.length), static_cast<int>(segments), begins, begins + 1, 0,
-          static_cast<int>(8 * sizeof(Key)), stream);
+          s.bits, stream);
     });
   }
 }

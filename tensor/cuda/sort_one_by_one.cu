@@ -13,7 +13,7 @@ void sort_one_by_one(int device, const Segments<Key>& s) {
     with_scratch(device, [&](void* scratch, std::size_t& bytes) {
       return cub::DeviceRadixSort::SortPairs(scratch, bytes, s.keys + at, s.sorted_keys + at,
                                              s.places + at, s.sorted_places + at, s.length, 0,
-                                             static_cast<int>(8 * sizeof(Key)), stream);
+                                             s.bits, stream);
     });
   }
 }

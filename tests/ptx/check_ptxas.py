@@ -30,6 +30,7 @@ WIDE = {
     r'<(Apply|ApplyGradient)<(Half|BFloat16|float), [48]>': (6, 1, 1),
     r'<(SoftmaxLine|SoftmaxGradient)<float, (Half|BFloat16|float)>': (12, 1, 1),
     r'<(RowNorm|RowNormGradient)<float, (Half|BFloat16|float)>': (12, 1, 1),
+    r'<(GroupNorm|GroupNormGradient)<float>': (4, 1, 1),
     r'<(MaxPool|MaxPoolBackward|AveragePool|AveragePoolBackward)<(Half|BFloat16|float), [48]>': (12, 1, 1),
     r'<SgdStep<float>': (1, 12, 8),
     r'<AdamStep<float>': (1, 20, 16),

@@ -11,6 +11,7 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/loss.h"
 #include "autograd/ops/norm.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
@@ -88,6 +89,34 @@ TEST_F(GpuLengths, NormaliseAndScanLines) {
         return leaf.grad();
       });
     }
+  }
+}
+
+TEST_F(GpuLengths, CrossEntropyOfLines) {
+  for (DType dtype : {f32, bf16}) {
+    for (std::int64_t n : {1, 10, 31, 32, 33, 65, 300, 513, 8193, 70000}) {
+      const Tensor target = randint(0, n, {3});
+      expect_same("cross_entropy", randn({3, n}).to(dtype), 8, [&](const Tensor& t) {
+        const Tensor leaf = t.detach().requires_grad_();
+        const Tensor loss = cross_entropy(leaf, target.to(t.device()));
+        loss.backward();
+        return cat({loss.detach().reshape({1}).to(f64), leaf.grad().flatten().to(f64)}, 0);
+      });
+    }
+  }
+  expect_same("gradient of softmax", randn({2, 70000}), 8, [](const Tensor& t) {
+    const Tensor leaf = t.detach().requires_grad_();
+    softmax(leaf, 1).backward(t);
+    return leaf.grad();
+  });
+}
+
+TEST_F(GpuLengths, SumsByIndex) {
+  for (std::int64_t n : {1, 10, 33, 300, 513}) {
+    const Tensor index = randint(0, 40, {n});
+    expect_same("index_add", randn({n, 24}), n, [&](const Tensor& t) {
+      return index_add(zeros({40, 24}, t.options()), 0, index.to(t.device()), t);
+    });
   }
 }
 
@@ -180,6 +209,25 @@ TEST_F(GpuLengths, GradientsOfScalesAndShiftsOfLines) {
         });
         gradients("rms_norm", [n](const Tensor& t, const Tensor& scale, const Tensor&) {
           return rms_norm(t, {n}, scale);
+        });
+      }
+    }
+  }
+}
+
+TEST_F(GpuLengths, GradientsOfScalesAndShiftsOfGroups) {
+  for (std::int64_t plane : {16, 17, 33, 64, 300, 1032}) {
+    for (std::int64_t images : {1, 3}) {
+      const Tensor x = randn({images, 6, plane}) * 2 + 5, dy = randn(x.shape());
+      const Tensor gamma = randn({6}), beta = randn({6});
+      for (std::int64_t groups : {1, 2, 6}) {
+        expect_same("group_norm", x, images * plane, [&](const Tensor& t) {
+          const Tensor leaf = t.detach().requires_grad_();
+          const Tensor scale = gamma.to(t.device()).detach().requires_grad_();
+          const Tensor shift = beta.to(t.device()).detach().requires_grad_();
+          const Tensor y = group_norm(leaf, groups, scale, shift);
+          y.backward(dy.to(t.device()));
+          return cat({y.detach().flatten(), leaf.grad().flatten(), scale.grad(), shift.grad()}, 0);
         });
       }
     }
