@@ -46,9 +46,28 @@ __global__ void small_shared(float* x) {
   x[threadIdx.x] = other[(threadIdx.x + 1) % 63];
 }
 __global__ void without_barrier(float* x) {
-  __shared__ volatile float other[256];
+  __shared__ float other[256];
   other[threadIdx.x] = static_cast<float>(threadIdx.x);
   x[threadIdx.x] = other[255 - threadIdx.x];
+}
+__global__ void beyond(float* x, int n) { x[threadIdx.x + n] = x[threadIdx.x]; }
+__global__ void neighbours(float* x) {
+  x[blockIdx.x * 32 + threadIdx.x] += 1;
+  if (threadIdx.x == 0) x[64 + blockIdx.x] = x[(1 - blockIdx.x) * 32];
+}
+__global__ void every_eighth(float* x) { x[8 * threadIdx.x] = x[threadIdx.x]; }
+__global__ void with_barrier(float* x) {
+  __shared__ float other[256];
+  other[threadIdx.x] = static_cast<float>(threadIdx.x);
+  __syncthreads();
+  x[threadIdx.x] = other[255 - threadIdx.x];
+}
+__global__ void in_warps(float* x) {
+  __shared__ float other[64];
+  other[threadIdx.x] = static_cast<float>(threadIdx.x);
+  __syncwarp();
+  x[threadIdx.x] = other[threadIdx.x ^ 1];
+  atomicAdd(x + 64, 1.0f);
 }
 __global__ void lone_loop(float* x, int n) {
   float total = 0;
@@ -71,6 +90,11 @@ void launch_lost_lane(float* x) { lost_lane<<<1, 32>>>(x); }
 void launch_wrong_mask(float* x) { wrong_mask<<<1, 32>>>(x); }
 void launch_small_shared(float* x) { small_shared<<<1, 64>>>(x); }
 void launch_without_barrier(float* x) { without_barrier<<<1, 256>>>(x); }
+void launch_beyond(float* x, int n) { beyond<<<1, 32>>>(x, n); }
+void launch_neighbours(float* x) { neighbours<<<2, 32>>>(x); }
+void launch_every_eighth(float* x) { every_eighth<<<1, 32>>>(x); }
+void launch_with_barrier(float* x) { with_barrier<<<1, 256>>>(x); }
+void launch_in_warps(float* x) { in_warps<<<1, 64>>>(x); }
 void launch_lone_loop(float* x, int n) { lone_loop<<<1, 32>>>(x, n); }
 void launch(unsigned blocks, unsigned y, unsigned threads, unsigned shared_bytes) {
   bounded<<<dim3(blocks, y), threads, shared_bytes>>>();

@@ -9,7 +9,11 @@
 #include <type_traits>
 
 #include "ptx/launch.h"
+#include "ptx/races.h"
+#include "ptx/requests.h"
+#include "support/device_memory.h"
 #include "support/simulated_gpu.h"
+#include "tensor/creation.h"
 #include "tensor/cuda/stream.h"
 
 namespace rondo::test {
@@ -60,6 +64,46 @@ TEST_F(Faults, SharedMemoryHasAnEnd) {
                ".*small_shared");
 }
 
+TEST_F(Faults, BlocksOfMemoryHaveAnEnd) {
+  ptx::look_for_races(false);
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a forked process shares a GPU's memory
+  const Tensor y = zeros({32}, {.device = Device::cuda(0)});
+  run(launch_beyond, y.data_ptr<float>(), 0);
+  EXPECT_DEATH(run(launch_beyond, y.data_ptr<float>(), 1),
+               "access outside of a block of memory: 4 bytes, 0 after its end: thread 31 of block "
+               "0 of .*beyond");
+  auto* freed = static_cast<float*>(allocate_device_memory(128));
+  free_device_memory(freed);
+  EXPECT_DEATH(run(launch_beyond, freed, 0), "access outside of a block of memory: 4 bytes: thr");
+}
+
+TEST_F(Faults, RacesAreFound) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const Tensor y = zeros({256}, {.device = Device::cuda(0)});
+  auto* data = y.data_ptr<float>();
+  ptx::look_for_races(true);
+  run(launch_with_barrier, data);
+  run(launch_in_warps, data);
+  EXPECT_EQ(y.to(Device::cpu()).data_ptr<float>()[64], 191 + 64);
+  EXPECT_DEATH(run(launch_neighbours, data),
+               "a race: it (reads|writes) what .* ha(s|ve) (written|read), and nothing orders "
+               "the two: thread 0 of block 1 of .*neighbours");
+  EXPECT_DEATH(run(launch_without_barrier, data), "a race: .*without_barrier");
+  ptx::look_for_races(false);
+}
+
+TEST_F(Faults, SectorsAreCounted) {
+  const Tensor y = zeros({256}, {.device = Device::cuda(0)});
+  run(launch_every_eighth, y.data_ptr<float>());
+  for (const auto& [kernel, r] : ptx::requests()) {
+    if (kernel.find("every_eighth") == std::string::npos) continue;
+    EXPECT_EQ(r.bytes, 2 * 32 * 4);
+    EXPECT_EQ(r.sectors, 4 + 32);
+    return;
+  }
+  ADD_FAILURE() << "the kernel is not in the list";
+}
+
 TEST_F(Faults, AMissingBarrierGivesWrongNumbers) {
   run(launch_without_barrier, x);
   int wrong = 0;
@@ -77,15 +121,15 @@ TEST_F(Faults, LaunchesThatNoGpuAcceptsAreRefused) {
 
 TEST_F(Faults, LongLoopsOfFewThreadsAreNoted) {
   const std::size_t before = ptx::long_loops().size();
-  run(launch_lone_loop, x, 4000);
+  run(launch_lone_loop, x, 400);
   ASSERT_EQ(ptx::long_loops().size(), before);
-  run(launch_lone_loop, x, 5000);
+  run(launch_lone_loop, x, 500);
   ASSERT_EQ(ptx::long_loops().size(), before + 1);
   const ptx::LongLoop& noted = ptx::long_loops().back();
   EXPECT_NE(noted.kernel.find("lone_loop"), std::string::npos);
   EXPECT_EQ(noted.threads, 32);
-  EXPECT_EQ(noted.steps, 4999);
-  EXPECT_EQ(noted.bytes, 32 * (5000 + 1) * 4);
+  EXPECT_EQ(noted.steps, 499);
+  EXPECT_EQ(noted.bytes, 32 * (500 + 1) * 4);
 }
 
 }  // namespace

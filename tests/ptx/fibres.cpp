@@ -190,12 +190,13 @@ void finish_barrier() {
 
 }  // namespace
 
-Votes barrier(Thread&, int site, bool mine) {
+Votes barrier(Thread& t, int site, bool mine) {
   Fibre& f = block.fibre(block.current);
   f.state = State::at_barrier;
   f.site = site;
   f.mine = mine;
   leave(false);
+  ++t.barriers;
   return f.votes;
 }
 
@@ -207,6 +208,7 @@ const std::uint64_t* exchange(Thread& t, int site, std::uint32_t mask, std::uint
   f.mask = mask;
   f.mine = mine;
   leave(false);
+  ++t.exchanges;
   return f.lanes;
 }
 

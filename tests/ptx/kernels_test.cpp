@@ -14,6 +14,7 @@
 #include "autograd/ops/norm.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "dist/collectives/cuda/combine.h"
 #include "dist/collectives/reduce.h"
@@ -187,6 +188,22 @@ TEST_F(PtxKernels, PoolsOfPackedChannels) {
       pooled("adaptive", [](const Tensor& t) { return adaptive_avg_pool2d(t, 4); });
     }
   }
+}
+
+// A kernel that walked a whole plane, or all tokens, in one thread would be noted (launch.h).
+TEST_F(PtxKernels, OnePlaneAndOneVocabularyKeepManyThreadsBusy) {
+  const Tensor plane = randn({1, 1, 80, 80});
+  for (const bool largest : {true, false}) {
+    expect_same("a plane", plane, 4, [&](const Tensor& t) {
+      return with_gradient(t, [&](const Tensor& leaf) {
+        return largest ? max_pool2d(leaf, 2) : avg_pool2d(leaf, 2);
+      });
+    });
+  }
+  const Tensor tokens = randint(0, 1000, {600});
+  expect_same("tokens", randn({600, 2}), 600, [&](const Tensor& t) {
+    return index_add(zeros({1000, 2}, t.options()), 0, tokens.to(t.device()), t);
+  });
 }
 
 TEST_F(PtxKernels, BytesAreMovedAndChosen) {

@@ -13,6 +13,8 @@
 #include <memory>
 
 #include "ptx/fibres.h"
+#include "ptx/races.h"
+#include "ptx/requests.h"
 #include "support/host_cudart.h"
 #include "support/simulated_gpu.h"
 #include "tensor/cuda/simulation.h"
@@ -62,15 +64,19 @@ void check_launch(const Kernel& k, dim3 grid, dim3 block, std::size_t shared) {
 }
 
 void run(const Kernel& k, dim3 grid, dim3 block, unsigned char* parameters, std::size_t shared) {
-  // A new allocation for each block, so that AddressSanitizer knows its end; NaN until it is
+  // A new allocation for each block; NaN until it is
   // written.
   std::vector<Thread> threads(std::size_t{block.x} * block.y * block.z);
   LongLoop measured{k.name, 0, 0, 0};
+  begin_launch(k);
+  std::uint32_t blocks = 0;
   for (std::uint32_t z = 0; z < grid.z; ++z)
     for (std::uint32_t y = 0; y < grid.y; ++y)
       for (std::uint32_t x = 0; x < grid.x; ++x) {
         const std::unique_ptr<unsigned char[]> memory(new unsigned char[shared]);
         std::memset(memory.get(), 255, shared);
+        begin_block(shared);
+        const bool is_sampled = blocks++ < sampled_blocks;
         std::uint32_t i = 0;
         for (Thread& t : threads) {
           t = {.tid = {i % block.x, i / block.x % block.y, i / block.x / block.y},
@@ -79,13 +85,15 @@ void run(const Kernel& k, dim3 grid, dim3 block, unsigned char* parameters, std:
                .nctaid = {grid.x, grid.y, grid.z},
                .kernel = &k,
                .shared = memory.get(),
-               .shared_bytes = static_cast<std::uint32_t>(shared)};
+               .shared_bytes = static_cast<std::uint32_t>(shared),
+               .is_sampled = is_sampled};
           ++i;
         }
         if (k.collective)
           run_block(k, threads, parameters);
         else
           for (Thread& t : threads) k.run(t, parameters);
+        if (is_sampled) finish_requests(k);
         for (const Thread& t : threads) {
           const auto steps = static_cast<std::int64_t>(t.steps);
           measured.threads += steps > many_steps / 2;
@@ -101,8 +109,9 @@ void run(const Kernel& k, dim3 grid, dim3 block, unsigned char* parameters, std:
 /// RONDO_PTX_REPORT names (check_launches.py).
 struct Report {
   Report() {
-    kernels(), launches(), long_loops();  // constructed before, so that they outlive it
+    kernels(), launches(), long_loops(), requests();  // constructed before, so that they outlive it
     test::set_host_kernels(cuda::HostKernels::compiled);
+    memory = test::device_bounds();
   }
   ~Report() {
     const char* name = std::getenv("RONDO_PTX_REPORT");
@@ -115,6 +124,9 @@ struct Report {
       std::fprintf(file, "loop %s %lld %lld %lld\n", l.kernel.c_str(),
                    static_cast<long long>(l.threads), static_cast<long long>(l.steps),
                    static_cast<long long>(l.bytes));
+    for (const auto& [kernel, r] : requests())
+      std::fprintf(file, "requests %s %lld %lld\n", kernel.c_str(), static_cast<long long>(r.bytes),
+                   static_cast<long long>(r.sectors));
     std::fclose(file);
   }
 } report;
@@ -125,6 +137,8 @@ const std::vector<LongLoop>& long_loops() {
   static std::vector<LongLoop> all;
   return all;
 }
+
+test::DeviceBounds memory{};
 
 void Registered::add(const Kernel& kernel) { kernels().emplace(kernel.name, &kernel); }
 
@@ -137,6 +151,13 @@ void fail(const Thread& t, const char* what) {
 void fail_misaligned(const Thread& t, std::uint64_t address, unsigned bytes) {
   const std::string what = "misaligned access: " + std::to_string(bytes) + " bytes at an address " +
                            std::to_string(address % bytes) + " after a multiple of that";
+  fail(t, what.c_str());
+}
+void fail_outside(const Thread& t, std::uint64_t address, unsigned bytes) {
+  constexpr std::uint64_t granule = test::DeviceBounds::granule;
+  const std::uint64_t offset = address - memory.begin, valid = memory.valid[offset / granule];
+  std::string what = "access outside of a block of memory: " + std::to_string(bytes) + " bytes";
+  if (valid > 0) what += ", " + std::to_string(offset % granule - valid) + " after its end";
   fail(t, what.c_str());
 }
 void fail_shared(const Thread& t, std::uint64_t offset, unsigned bytes) {

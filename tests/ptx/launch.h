@@ -14,7 +14,7 @@ struct LongLoop {
   std::int64_t bytes;           // that the launch read and wrote: what it should cost
 };
 
-inline constexpr std::int64_t few_threads = 64, many_steps = 4096;
+inline constexpr std::int64_t few_threads = 64, many_steps = 400;
 const std::vector<LongLoop>& long_loops();
 
 }  // namespace rondo::ptx

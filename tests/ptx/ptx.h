@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "support/device_memory.h"
+
 namespace rondo::ptx {
 
 union B16 {
@@ -38,8 +40,11 @@ struct Thread {
   unsigned char* shared;  // of its block
   std::uint32_t shared_bytes;
   std::uint32_t carry = 0;
-  std::uint64_t steps = 0;  // jumps back: how often its loops ran
-  std::uint64_t bytes = 0;  // that it read or wrote outside of shared memory
+  std::uint64_t steps = 0;                    // jumps back: how often its loops ran
+  std::uint64_t bytes = 0;                    // that it read or wrote outside of shared memory
+  std::uint32_t barriers = 0, exchanges = 0;  // that it has passed
+  bool is_sampled = false;                    // its accesses are counted (requests.h)
+  std::uint32_t accesses = 0;
 };
 
 struct Kernel {
@@ -66,22 +71,41 @@ struct Registered {
 /// Prints what is wrong in which thread, block and kernel, and aborts.
 [[noreturn]] void fail(const Thread& t, const char* what);
 [[noreturn]] void fail_misaligned(const Thread& t, std::uint64_t address, unsigned bytes);
+[[noreturn]] void fail_outside(const Thread& t, std::uint64_t address, unsigned bytes);
 [[noreturn]] void fail_shared(const Thread& t, std::uint64_t offset, unsigned bytes);
 
 // ---- memory ----
 
-/// A host address of `size` bytes that the kernel reads or writes; it must be a multiple of `size`.
-template <unsigned size>
+enum class Access { read, write, atomic };  // atomic: also volatile, and with an order of memory
+
+/// The simulated GPU's memory (support/device_memory.h), and whether races are looked for
+/// (races.h).
+extern test::DeviceBounds memory;
+extern bool looks_for_races;
+void note_request(Thread& t, std::uint64_t address, unsigned bytes);
+void note_access(const Thread& t, std::uint64_t address, unsigned bytes, Access access,
+                 bool shared);
+
+/// A host address of `size` bytes that the kernel accesses. It must be a multiple of `size`, and in
+/// a block in use if it is in the GPU's memory.
+template <unsigned size, Access access>
 std::uint64_t at(Thread& t, std::uint64_t address) {
+  constexpr std::uint64_t granule = test::DeviceBounds::granule;
   if (address % size != 0) fail_misaligned(t, address, size);
   t.bytes += size;
+  const std::uint64_t offset = address - memory.begin;
+  if (offset >= memory.bytes) return address;  // the host's, or a local array
+  if (offset % granule + size > memory.valid[offset / granule]) fail_outside(t, address, size);
+  if (t.is_sampled) note_request(t, address, size);
+  if (looks_for_races) note_access(t, address, size, access, false);
   return address;
 }
 /// The same of an offset in the block's shared memory.
-template <unsigned size>
+template <unsigned size, Access access>
 std::uint64_t shared_at(Thread& t, std::uint64_t offset) {
   if (offset % size != 0) fail_misaligned(t, offset, size);
   if (offset + size > t.shared_bytes) fail_shared(t, offset, size);
+  if (looks_for_races) note_access(t, offset, size, access, true);
   return reinterpret_cast<std::uint64_t>(t.shared) + offset;
 }
 /// *p = next(*p), at once; returns the old value.

@@ -139,8 +139,8 @@ class Function:
             return f'{name}.{t[0] if t[0] in "sf" and t[:3] != "f16" else "u"} = {value};'
         return f'{name}.{"s" if t[0] == "s" else "u"} = ({TYPES[t]})({value});'
 
-    def pointer(self, operand, space, size):
-        """A checked host address of `size` bytes."""
+    def pointer(self, operand, space, size, access):
+        """A checked host address of `size` bytes; access: read, write or atomic."""
         m = re.fullmatch(r'\[\s*([\w$%.]+)\s*(?:\+\s*(-?\w+))?\s*\]', operand)
         if not m:
             raise Unknown('address ' + operand)
@@ -148,7 +148,7 @@ class Function:
         address = self.address_of(base) or self.read(base, 'u64')
         if space == 'param' or base in self.params or base in self.arrays:
             return f'({address} + {offset})'
-        return f'{"shared_at" if space == "shared" else "at"}<{size}>(t, {address} + {offset})'
+        return f'{"shared_at" if space == "shared" else "at"}<{size}, Access::{access}>(t, {address} + {offset})'
 
     # ---- statements ----
 
@@ -244,7 +244,9 @@ class Function:
             memory = 'std::uint%d_t' % (8 * SIZES[t]) if t[0] == 'b' or t == 'f16' else c
             value, place = (o[0], o[1]) if name != 'st' else (o[1], o[0])
             values = split(value[1:-1]) if count > 1 else [value]
-            start = f'auto* a = ({memory}*){self.pointer(place, space, count * SIZES[t])};'
+            ordered = any(m in mods for m in ('volatile', 'relaxed', 'acquire', 'release'))
+            access = 'atomic' if ordered else 'write' if name == 'st' else 'read'
+            start = f'auto* a = ({memory}*){self.pointer(place, space, count * SIZES[t], access)};'
             if name == 'st':
                 return start + ' '.join(f' a[{i}] = {read(v, t)};' for i, v in enumerate(values))
             if count > 1:  # a register of the address may be among the results
@@ -259,7 +261,7 @@ class Function:
                    'and': f'old & {b}', 'or': f'old | {b}', 'xor': f'old ^ {b}'}.get(kind)
             if kind == 'cas':
                 new = f'old == {b} ? {read(o[3], t)} : old'
-            return (f'auto* a = ({c}*){self.pointer(o[1], space, SIZES[t])}; '
+            return (f'auto* a = ({c}*){self.pointer(o[1], space, SIZES[t], "atomic")}; '
                     f'const {c} before = update(a, [&]({c} old) {{ return ({c})({new}); }}); {write(o[0], t, "before")}')
         if name == 'cvta':
             shift = f' {"-" if "to" in mods else "+"} (std::uint64_t)t.shared' if space == 'shared' else ''

@@ -30,7 +30,7 @@ namespace rondo::test {
 namespace {
 
 constexpr std::size_t capacity = std::size_t{1} << 36;  // of addresses; pages are used when touched
-constexpr std::size_t granule = 512, chunk_size = std::size_t{1} << 20;
+constexpr std::size_t granule = DeviceBounds::granule, chunk_size = std::size_t{1} << 20;
 constexpr int behind = 0xA5;
 
 void poison(char* data, std::size_t bytes) {
@@ -52,6 +52,9 @@ class Arena {
     static auto* made = new Arena;
     return *made;
   }
+  DeviceBounds bounds() const {
+    return {reinterpret_cast<std::uint64_t>(begin_), capacity, valid_};
+  }
   bool contains(const void* at) const { return at >= begin_ && at < begin_ + capacity; }
 
   void* allocate(std::size_t bytes) {
@@ -70,6 +73,7 @@ class Arena {
     Block& block = blocks_[data];
     block.size = bytes;
     block.in_use = true;
+    set_valid(data, block, bytes);
     unpoison(data, block.taken);
     std::memset(open_view_of(data), 0xFF, bytes);
     std::memset(open_view_of(data) + bytes, behind, block.taken - bytes);
@@ -84,6 +88,8 @@ class Arena {
       std::abort();
     }
     check_behind(data, block);
+    set_valid(data, block, 0);
+    std::memset(open_view_of(data), 0xFF, block.size);  // what is read later is NaN or out of range
     poison(data, block.taken);
     free_.emplace(block.taken, data);
   }
@@ -117,6 +123,12 @@ class Arena {
     bool in_use = false;
   };
 
+  /// The first `bytes` of the block belong to it.
+  void set_valid(char* data, const Block& block, std::size_t bytes) {
+    for (std::size_t at = 0; at < block.taken; at += granule)
+      valid_[(static_cast<std::size_t>(data - begin_) + at) / granule] =
+          static_cast<std::uint16_t>(at < bytes ? std::min(granule, bytes - at) : 0);
+  }
   void check_behind(char* data, const Block& block) {
     const char* view = open_view_of(data);
     if (std::all_of(view + block.size, view + block.taken,
@@ -138,6 +150,10 @@ class Arena {
     begin_ = mapped(PROT_NONE);
     open_view_ = mapped(PROT_READ | PROT_WRITE);
     close(file);
+    void* valid = mmap(nullptr, capacity / granule * sizeof(*valid_), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (valid == MAP_FAILED) throw std::bad_alloc();
+    valid_ = static_cast<std::uint16_t*>(valid);
     struct sigaction action {};
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
@@ -159,6 +175,7 @@ class Arena {
 
   std::mutex mutex_;
   char *begin_ = nullptr, *open_view_ = nullptr;
+  std::uint16_t* valid_ = nullptr;
   std::size_t used_ = 0;
   std::atomic<int> running_ = 0;
   std::atomic_flag busy_;
@@ -185,6 +202,7 @@ void free_device_memory(void* data) noexcept {
 }
 bool is_device_memory(const void* data) { return Arena::instance().contains(data); }
 std::size_t device_blocks_in_use() { return Arena::instance().in_use(); }
+DeviceBounds device_bounds() { return Arena::instance().bounds(); }
 DeviceAccess::DeviceAccess() { Arena::instance().begin(); }
 DeviceAccess::~DeviceAccess() { Arena::instance().end(); }
 
