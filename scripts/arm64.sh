@@ -80,7 +80,7 @@ else
   tests $neon -R '^mpi/.*\.2$'
   # The files of tests/CMakeLists.txt that run with each instruction set.
   for processor in $sve256 $sve512; do
-    tests "$processor" -R '^(autograd/(norm|layer_norm|extremes)|tensor/.*)$' -E generic
+    tests "$processor" -R '^(autograd/(norm|layer_norm|recurrent|extremes|attention_kernel|op_table)|tensor/.*)$' -E generic
   done
 fi
 echo "arm64.sh: $passed of $all tests passed"

@@ -3,7 +3,8 @@
 #
 #   scripts/gpu_check.sh [--only STAGE[,STAGE...]] [--out DIR] [--seconds S]
 #
-# It builds missing programs and runs these stages, or those of --only. On an H100 each takes less than ten minutes:
+# It builds missing programs and runs these stages, or those of --only. A stage ends after eight minutes: what has not
+# run by then has failed.
 #
 #   smoke      versions; one op of each library in each dtype, with the libraries' own logs enabled
 #   tests      the tests labelled gpu, four at a time
@@ -121,7 +122,7 @@ fi
 # ---- The programs to run, and their environment.
 python=${PEER_PYTHON:-$(command -v python3)}
 torch=""
-if [ -n "$python" ]; then torch=$("$python" -c 'import torch; assert torch.cuda.is_available(); print(torch.__version__)' 2>/dev/null); fi
+if [ -n "$python" ]; then torch=$(timeout 120 "$python" -c 'import torch; assert torch.cuda.is_available(); print(torch.__version__)' 2>/dev/null); fi
 # rondo also looks for NVIDIA's libraries in $VIRTUAL_ENV. Only its programs get these variables: PyTorch finds its own
 # libraries.
 environment=("VIRTUAL_ENV=$([ -z "$python" ] || "$python" -c 'import sys; print(sys.prefix)')")
@@ -141,9 +142,9 @@ if [ -n "$from" ]; then
     ln -s "$library" "$missing/$name"
   done
   environment+=("LD_LIBRARY_PATH=$missing${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
-  if ! env "${environment[@]}" "$bin/gpu_kernels" --help >/dev/null 2>&1; then # an older C library than it was built with
+  if ! timeout 60 env "${environment[@]}" "$bin/gpu_kernels" --help >/dev/null 2>&1; then # an older C library than it was built with
     run_with=("$from/lib/c/ld-linux-x86-64.so.2" --library-path "$from/lib:$from/lib/c:$(dirname "$(ldconfig -p | awk '/libcuda.so.1/ {print $NF; exit}')")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
-    env "${environment[@]}" "${run_with[@]}" "$bin/gpu_kernels" --help >/dev/null || die "the programs in $from do not start on this machine" 1
+    timeout 60 env "${environment[@]}" "${run_with[@]}" "$bin/gpu_kernels" --help >/dev/null || die "the programs in $from do not start on this machine" 1
   fi
 else
   build build || exit 1
@@ -156,12 +157,23 @@ work=$out/$name
 mkdir -p "$work" || exit 1
 failures=$work/failures.txt
 : >"$failures"
+stage_limit=480 stage_start=$SECONDS
 
-# program SECONDS NAME ARGUMENT...: runs one of rondo's programs, and ends it after so many seconds.
+# limited SECONDS COMMAND...: ends the command after so many seconds, or with its stage.
+limited() {
+  local limit=$1 left=$((stage_start + stage_limit - SECONDS))
+  shift
+  if [ $left -lt 1 ]; then
+    echo "not run: the stage has taken its $stage_limit s"
+    return 124
+  fi
+  timeout --kill-after 5 $((limit < left ? limit : left)) "$@"
+}
+# program SECONDS NAME ARGUMENT...: runs one of rondo's programs with a limit.
 program() {
   local limit=$1 name=$2
   shift 2
-  timeout --kill-after 5 "$limit" env "${environment[@]}" "${run_with[@]}" "$bin/$name" "$@"
+  limited "$limit" env "${environment[@]}" "${run_with[@]}" "$bin/$name" "$@"
 }
 # note STAGE WORDS...: adds a line to the stage's results, and prints it.
 note() {
@@ -229,7 +241,7 @@ stage_sanitizer() {
 # on this machine.
 sanitized() {
   local status
-  timeout --kill-after 5 150 env "${environment[@]}" compute-sanitizer --tool "$1" --error-exitcode 9 "${run_with[@]}" \
+  limited 150 env "${environment[@]}" compute-sanitizer --tool "$1" --error-exitcode 9 "${run_with[@]}" \
     "$bin/test_tensor" --file=tensor/cuda/kernels
   status=$?
   [ $status -eq 9 ] && return 9
@@ -282,7 +294,7 @@ stage_bench() {
       done
       [ -n "$torch" ] || continue
       for compile in off on; do
-        step bench "PyTorch $model compile $compile $round" timeout --kill-after 5 120 "$python" bench/peers/train_step.py "${common[@]}" \
+        step bench "PyTorch $model compile $compile $round" limited 120 "$python" bench/peers/train_step.py "${common[@]}" \
           --layout channels_last --weights dtype --compile $compile --json "$work/torch.$model.$compile.$round.json"
       done
     done
@@ -295,7 +307,7 @@ stage_nccl() {
   cards=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
   [ -z "${CUDA_VISIBLE_DEVICES:-}" ] || cards=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)
   if [ "$cards" -gt 1 ] && mpirun --version 2>/dev/null | grep -q "Open MPI"; then
-    step nccl all_reduce timeout --kill-after 5 240 env "${environment[@]}" mpirun --allow-run-as-root --bind-to none -np "$cards" \
+    step nccl all_reduce limited 240 env "${environment[@]}" mpirun --allow-run-as-root --bind-to none -np "$cards" \
       "${run_with[@]}" "$bin/all_reduce" --device cuda --json "$work/all_reduce.json"
   else
     note nccl "all-reduce is not measured: it needs two cards (found: $cards) and Open MPI's mpirun"
@@ -308,12 +320,12 @@ stage_nccl() {
   echo "PyTorch: ${torch:-none with CUDA}"
 } | tee "$work/machine.txt"
 for stage in "${stages[@]}"; do
-  start=$SECONDS
+  stage_start=$SECONDS
   : >"$work/$stage.txt"
   "stage_$stage"
-  echo "gpu_check.sh: stage $stage took $((SECONDS - start)) s"
+  echo "gpu_check.sh: stage $stage took $((SECONDS - stage_start)) s"
   if [ -n "$python" ]; then
-    "$python" scripts/gpu_report.py "$work" "$out/$name" >"$work/report.log" 2>&1 || echo "report" >>"$failures"
+    timeout 60 "$python" scripts/gpu_report.py "$work" "$out/$name" >"$work/report.log" 2>&1 || echo "report" >>"$failures"
   fi
 done
 if [ -n "$python" ]; then

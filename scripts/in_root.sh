@@ -76,10 +76,12 @@ trained=$SECONDS
 ./scripts/test.sh '$slow' | tee /root/tests.log
 status=${PIPESTATUS[0]}
 version() { dpkg-query -W -f="\${Version}" "$1" | sed "s/^[0-9]*://; s/[-+].*//"; }
-read -r failed all < <(sed -nE "s/^release: .*% tests passed, ([0-9]+) tests failed out of ([0-9]+).*/\1 \2/p" /root/tests.log) || true
+# passed BUILD: how many of its tests passed, from the last lines of test.sh
+passed() { sed -nE "s/^$1: .*% tests passed, ([0-9]+) tests failed out of ([0-9]+).*/\1 \2/p" /root/tests.log | while read -r failed all; do echo "$((all - failed)) of $all"; done; }
+skipped=$(grep -c "[*][*][*]Skipped" /root/tests.log)
 . /etc/os-release
 echo
-echo "| $PRETTY_NAME | GCC $(gcc -dumpfullversion) | Open MPI $(version libopenmpi-dev) | oneDNN $(version libdnnl-dev) | $(((trained - begin) / 60)) min | $(((SECONDS - trained) / 60)) min; ${all:+$((all - failed)) of $all tests, }$([ $status -eq 0 ] && echo passed || echo FAILED) |"
+echo "| $PRETTY_NAME | GCC $(gcc -dumpfullversion) | Open MPI $(version libopenmpi-dev) | oneDNN $(version libdnnl-dev) | $(((trained - begin) / 60)) min | $(((SECONDS - trained) / 60)) min; $(passed release) tests, $(passed asan) sanitized ($skipped skipped)$([ $status -eq 0 ] || echo ", FAILED") | $(git rev-parse --short=8 HEAD), $(date +%F) |"
 exit $status'
 command=("$@")
 [ $# -gt 0 ] || command=(bash -c "$both")

@@ -5,7 +5,7 @@ program=$1
 shift
 run_ranks=$(dirname "${BASH_SOURCE[0]}")/../../scripts/run_ranks.sh # ends an mpirun that hangs
 status=0
-export OMPI_MCA_btl_tcp_if_include=lo # or Open MPI 5 warns (choose_addresses in dist/transports/mpi/mpi_transport.cpp)
+export OMPI_MCA_btl_tcp_if_include=lo # or Open MPI 5 warns (choose_addresses in dist/transports/mpi/mpi_start.cpp)
 
 # run RANKS LEVEL HOW MPIRUN…: prints the output, and sets `code` to the status.
 run() {

@@ -113,6 +113,16 @@ END
 run && fail "an example that fails was not noticed"
 grep -qF "05_text --device cuda FAILED" "$work/log" || fail "the example that failed is not named"
 
+# A stage has a limit of its own: what it has not begun by then is not run.
+stub "$bundle/bin/test_tensor" <<'END'
+sleep 1000
+END
+sed -i 's/stage_limit=480/stage_limit=2/' "$bundle/scripts/gpu_check.sh"
+run --only smoke && fail "a stage that takes too long"
+grep -qF "dist/transports/cuda/real_nccl FAILED: ended after 0 s" "$work/log" || fail "what was not run is not named"
+grep -qF "not run: the stage has taken its 2 s" "$work/log" || fail "the reason is not named"
+cp "$root/scripts/gpu_check.sh" "$bundle/scripts/"
+
 PATH=$work/path:$PATH "$bundle/scripts/gpu_check.sh" --from "$work/path" >"$work/log" 2>&1 && fail "a folder that is not a bundle"
 grep -qF "bin/gpu_kernels is missing; make the folder with --bundle" "$work/log" || fail "the sentence about the folder"
 "$root/scripts/gpu_check.sh" --everything >"$work/log" 2>&1 && fail "an unknown argument"

@@ -46,7 +46,7 @@ if [ -n "${RONDO_DATA:-}" ]; then # an MLP and a ResNet in int8: at most half a 
   done
 fi
 # A network that learns while a simulation runs: identical in two runs, and far better than no prediction.
-export OMPI_MCA_btl_tcp_if_include=lo # or Open MPI 5 warns (choose_addresses in dist/transports/mpi/mpi_transport.cpp)
+export OMPI_MCA_btl_tcp_if_include=lo # or Open MPI 5 warns (choose_addresses in dist/transports/mpi/mpi_start.cpp)
 succeeds "${mpirun[@]}" -np 2 "$bin/07_simulation"
 awk '/^6 steps ahead/ { seen = 1; bad = $(NF - 2) < 4 } END { exit bad || !seen }' "$log" || fail "07_simulation has learned too little"
 awk '/^pair/ { if (n++ && $NF >= last) bad = 1; last = $NF } END { exit bad || n < 3 }' "$log" || fail "07_simulation: the error does not fall"
