@@ -231,7 +231,7 @@ void run(const Settings& s, const std::string& name, const Op& op) {
   for (Tensor& input : x) input.requires_grad_();
   const Tensor y = op.f(x);
   if (!y.requires_grad()) return;
-  const Tensor dy = randn(y.shape()).to(y.dtype());
+  const Tensor dy = randn_like(y);
   measure(
       s,
       [&] {

@@ -24,7 +24,9 @@ Tensor pad_with_constant(const Tensor& x, std::int64_t dim, std::int64_t before,
     if (length <= 0) return;
     Dims sizes = inner.shape();
     sizes[dim] = length;
-    parts.push_back(full(sizes, value, x.options()));
+    TensorOptions options = x.options();
+    options.format = x.suggested_format();  // cat takes its first part's
+    parts.push_back(full(sizes, value, options));
   };
   add_filled(before);
   parts.push_back(inner);

@@ -8,27 +8,32 @@
 namespace rondo::cpu {
 
 void CpuBackend::do_cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) {
-  const std::int64_t n = size_along(x, dim);
-  const std::int64_t first = reverse ? n - 1 : 0, step = reverse ? -1 : 1;
-  auto scan = [&]<class C>() {
+  const std::int64_t n = size_along(x, dim), x_stride = stride_along(x, dim),
+                     y_stride = stride_along(y, dim);
+  visit_dtype(x.dtype(), [&]<class T>() {
+    using Sum = std::conditional_t<is_floating(dtype_of<T>), double, std::int64_t>;
+    const T* from = x.data_ptr<T>();
+    T* to = y.data_ptr<T>();
     auto make_body = [&] {
-      return [&, line = std::vector<C>(n)](const Offsets<2>& at) mutable {
-        load(x.dtype(), x.data_ptr(), at[0], stride_along(x, dim), n, line.data());
-        C sum = 0;
-        for (std::int64_t i = first, left = n; left > 0; --left, i += step) {
-          sum = functors::plus(sum, line[i]);
-          line[i] = sum;
+      return [&](const Offsets<2>& at) {
+        const T* in = from + at[0] + (reverse ? (n - 1) * x_stride : 0);
+        T* out = to + at[1] + (reverse ? (n - 1) * y_stride : 0);
+        const auto scan = [&](std::int64_t x_step, std::int64_t y_step) {
+          Sum sum = 0;
+          for (std::int64_t i = 0; i < n; ++i) {
+            sum = functors::plus(sum, convert<Sum>(in[i * x_step]));
+            out[i * y_step] = convert<T>(sum);
+          }
+        };
+        if (x_stride == 1 && y_stride == 1 && !reverse) {
+          scan(1, 1);
+        } else {
+          scan(reverse ? -x_stride : x_stride, reverse ? -y_stride : y_stride);
         }
-        store(y.dtype(), y.data_ptr(), at[1], stride_along(y, dim), n, line.data());
       };
     };
     for_each_line(dim, make_body, x, y);
-  };
-  if (is_floating(x.dtype())) {
-    scan.template operator()<double>();
-  } else {
-    scan.template operator()<std::int64_t>();
-  }
+  });
 }
 
 }  // namespace rondo::cpu

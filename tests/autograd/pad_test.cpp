@@ -68,5 +68,16 @@ TEST(Padding, Errors) {
                "pad: a value can be given in the mode constant only");
 }
 
+// As in PyTorch. A contiguous result would be copied twice, here and by the next layer.
+TEST(Pad, KeepsChannelsLast) {
+  const Tensor x = randn({2, 3, 4, 5}).contiguous(MemoryFormat::channels_last).requires_grad_();
+  const Tensor y = pad(x, {1, 2, 0, 1}, PadMode::constant, 7);
+  EXPECT_TRUE(y.is_contiguous(MemoryFormat::channels_last));
+  EXPECT_TRUE(
+      identical(y.detach(), pad(x.detach().contiguous(), {1, 2, 0, 1}, PadMode::constant, 7)));
+  y.sum().backward();
+  EXPECT_TRUE(identical(x.grad(), ones({2, 3, 4, 5})));
+}
+
 }  // namespace
 }  // namespace rondo::test
