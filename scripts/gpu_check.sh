@@ -4,7 +4,7 @@
 #   scripts/gpu_check.sh [--only STAGE[,STAGE...]] [--out DIR] [--seconds S]
 #
 # It builds missing programs and runs these stages, or those of --only. A stage ends after eight minutes: what has not
-# run by then has failed.
+# run by then has failed (a tool of the sanitizer is only named).
 #
 #   smoke      versions; one op of each library in each dtype, with the libraries' own logs enabled
 #   tests      the tests labelled gpu, four at a time

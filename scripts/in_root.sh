@@ -66,7 +66,7 @@ fi
 rm -rf "$root/root/rondo"
 git clone -q --no-hardlinks "$repository" "$root/root/rondo"
 
-data=${RONDO_DATA:-}
+data=${RONDO_DATA:-} commit=$(git -C "$repository" rev-parse --short=8 HEAD)
 # Runs the two commands, and prints their times and the versions of the system.
 # shellcheck disable=SC2016 # for the shell inside
 both='
@@ -81,7 +81,7 @@ passed() { sed -nE "s/^$1: .*% tests passed, ([0-9]+) tests failed out of ([0-9]
 skipped=$(grep -c "[*][*][*]Skipped" /root/tests.log)
 . /etc/os-release
 echo
-echo "| $PRETTY_NAME | GCC $(gcc -dumpfullversion) | Open MPI $(version libopenmpi-dev) | oneDNN $(version libdnnl-dev) | $(((trained - begin) / 60)) min | $(((SECONDS - trained) / 60)) min; $(passed release) tests, $(passed asan) sanitized ($skipped skipped)$([ $status -eq 0 ] || echo ", FAILED") | $(git rev-parse --short=8 HEAD), $(date +%F) |"
+echo "| $PRETTY_NAME | GCC $(gcc -dumpfullversion) | Open MPI $(version libopenmpi-dev) | oneDNN $(version libdnnl-dev) | $(((trained - begin) / 60)) min | $(((SECONDS - trained) / 60)) min; $(passed release) tests, $(passed asan) sanitized ($skipped skipped in all)$([ $status -eq 0 ] || echo ", FAILED") | '$commit', $(date +%F) |"
 exit $status'
 command=("$@")
 [ $# -gt 0 ] || command=(bash -c "$both")

@@ -181,8 +181,8 @@ class Backend {
     const KernelCall call(op == ScatterOp::add ? "index_add" : "index_scatter", {}, x, index, x);
     do_index_scatter(op, y, dim, index, x);
   }
-  /// y[i][j] = x[index[i][j]][j] for dim 0, and likewise for other dims. requires: y has index's
-  /// shape.
+  /// y[i][j] = x[index[i][j]][j] for dim 0, and likewise for other dims. After an error y may have
+  /// been written. requires: y has index's shape.
   void gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) {
     assert(index.dtype() == i64 && same_shape(index, y) && same_dtype(x, y));
     const KernelCall call("gather", {}, y, index, y);

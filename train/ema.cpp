@@ -55,10 +55,13 @@ Ema::Applied::Applied(const Ema& ema) : parameters_(ema.model_.parameters()) {
 
 Ema::Applied::~Applied() {
   const NoGradGuard no_grad;
-  try {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].copy_(own_[i]);
-  } catch (const Error&) {
-    // The device is lost: every later call on it reports that.
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    try {
+      parameters_[i].copy_(own_[i]);
+    } catch (const Error&) {
+      // A lost GPU: every later call on it reports that. Otherwise the program ends here.
+      if (parameters_[i].device().is_cpu()) throw;
+    }
   }
 }
 

@@ -39,7 +39,7 @@ struct Operand {
   Operand(const Tensor& x, const char* at, std::int64_t step, std::int64_t n, C* buffer)
       : data(x.dtype() == dtype_of<C> && step == 0 ? reinterpret_cast<const C*>(at)
                                                    : dense_block(x, at, step, n, buffer)),
-        step(reinterpret_cast<const char*>(data) == at && step == 0 ? 0 : 1) {}
+        step(reinterpret_cast<const char*>(data) == at && step == 0 && n > 1 ? 0 : 1) {}
 };
 
 /// The memory in which to compute a row block of y, and how to store it.

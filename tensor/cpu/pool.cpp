@@ -8,6 +8,9 @@
 // is computed in the same order in both. Threads divide the pairs (image, run of channels): no two
 // threads write the same plane.
 //
+// Only the sums of large windows are divided into partial sums, by the pixel's number, in both
+// layouts (sum_lanes).
+//
 // Average and adaptive average pooling differ only in their windows, which are computed once per
 // row and per column before the loops.
 
@@ -147,12 +150,14 @@ constexpr std::int64_t lanes = 16;  // partial sums of a large window
 template <class T, bool together, class C, class Count>
 void sum_lanes(const Planes<T, together>& x, const T* in, const PoolWindow& rows,
                const PoolWindow& columns, Count channels, C* sum) {
-  constexpr std::int64_t run = together ? tile : 1;  // channels that are added side by side
+  // Channels that are added side by side.
+  const std::int64_t run = together ? std::min<std::int64_t>(tile, channels) : 1;
   const std::int64_t width = columns.end - columns.begin, height = rows.end - rows.begin;
   const T* corner = in + rows.begin * x.h + columns.begin * x.w;
   for (std::int64_t first = 0; first < channels; first += run) {
     const std::int64_t count = std::min<std::int64_t>(run, channels - first);
-    std::array<C, lanes * run> part{};
+    std::array<C, lanes*(together ? tile : 1)> part;
+    std::fill_n(part.begin(), lanes * run, C(0));
     const T* plane = corner + x.channel(first);
     if (!together && x.w == 1 && (x.h == width || height == 1)) {  // a run of memory
       std::int64_t i = 0;

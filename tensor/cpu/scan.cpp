@@ -8,6 +8,7 @@
 namespace rondo::cpu {
 
 void CpuBackend::do_cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) {
+  if (x.numel() == 0) return;
   const std::int64_t n = size_along(x, dim), x_stride = stride_along(x, dim),
                      y_stride = stride_along(y, dim);
   visit_dtype(x.dtype(), [&]<class T>() {

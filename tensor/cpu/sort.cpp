@@ -142,9 +142,10 @@ void first_sorted(const Tensor& x, std::int64_t dim, bool descending, const Tens
   if (k == 0) return;
   // The radix sort's indices of f32 have 32 bits.
   const bool few = k < n / 16 || std::uint64_t(n) > std::numeric_limits<Key<C>>::max();
+  const bool is_dense = x.dtype() == dtype_of<C> && (stride_along(x, dim) == 1 || n == 1);
   auto make_body = [&] {
-    return [&, buffer = std::vector<C>(n), chosen = std::vector<C>(k),
-            order = std::vector<std::int64_t>(n), sort = RadixSort<C>(),
+    return [&, buffer = std::vector<C>(is_dense ? 0 : n), chosen = std::vector<C>(k),
+            order = std::vector<std::int64_t>(few ? k : n), sort = RadixSort<C>(),
             first = FirstElements<C>()](const Offsets<3>& at) mutable {
       const C* line =
           dense_line(x.dtype(), x.data_ptr(), at[0], stride_along(x, dim), n, buffer.data());

@@ -168,7 +168,7 @@ struct Unscale {
     const GradientItem<C>& t = batch.locate(i);
     Octet<C> g = t.g.load(i);
     for (C& value : g.values) {
-      // Several threads may write it. All write the same; volatile makes that no race.
+      // Several threads may write it, all the same. A volatile write is not a race.
       if (value - value != C(0)) *static_cast<volatile float*>(found_inf) = 1;
       value *= C(1) / static_cast<C>(*scale);
     }

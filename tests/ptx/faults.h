@@ -12,7 +12,7 @@ void launch_wrong_mask(float* x);         // all lanes shuffle with a mask of 16
 void launch_small_shared(float* x);       // writes one element after a shared array
 void launch_without_barrier(
     float* x);  // reads what another thread writes: x[i] = 255 - i if it works
-void launch_beyond(float* x, int n);     // writes n elements further than it reads
+void launch_beyond(float* x, int n);     // writes n elements after those that it reads
 void launch_neighbours(float* x);        // each of two blocks reads what the other writes
 void launch_every_eighth(float* x);      // reads 32 floats, writes them to every eighth
 void launch_with_barrier(float* x);      // has no fault: without_barrier with one

@@ -21,7 +21,11 @@ namespace {
 
 class Faults : public ::testing::Test {
  protected:
-  Faults() { std::iota(x, x + 256, 0.0f); }
+  Faults() {
+    std::iota(x, x + 256, 0.0f);
+    ptx::look_for_races(false);
+    GTEST_FLAG_SET(death_test_style, "fast");
+  }
   /// Launches a kernel and waits for it.
   template <class... Args>
   static void run(void (*launch)(Args...), std::type_identity_t<Args>... args) {
@@ -65,12 +69,12 @@ TEST_F(Faults, SharedMemoryHasAnEnd) {
 }
 
 TEST_F(Faults, BlocksOfMemoryHaveAnEnd) {
-  ptx::look_for_races(false);
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a forked process shares a GPU's memory
   const Tensor y = zeros({32}, {.device = Device::cuda(0)});
   run(launch_beyond, y.data_ptr<float>(), 0);
   EXPECT_DEATH(run(launch_beyond, y.data_ptr<float>(), 1),
-               "access outside of a block of memory: 4 bytes, 0 after its end: thread 31 of block "
+               "access outside of a block of memory: 4 bytes, which reach 4 beyond its end: thread "
+               "31 of block "
                "0 of .*beyond");
   auto* freed = static_cast<float*>(allocate_device_memory(128));
   free_device_memory(freed);
@@ -89,19 +93,19 @@ TEST_F(Faults, RacesAreFound) {
                "a race: it (reads|writes) what .* ha(s|ve) (written|read), and nothing orders "
                "the two: thread 0 of block 1 of .*neighbours");
   EXPECT_DEATH(run(launch_without_barrier, data), "a race: .*without_barrier");
-  ptx::look_for_races(false);
 }
 
 TEST_F(Faults, SectorsAreCounted) {
   const Tensor y = zeros({256}, {.device = Device::cuda(0)});
+  const auto counted = [] {
+    for (const auto& [kernel, r] : ptx::requests())
+      if (kernel.find("every_eighth") != std::string::npos) return r;
+    return ptx::Requests();
+  };
+  const ptx::Requests before = counted();
   run(launch_every_eighth, y.data_ptr<float>());
-  for (const auto& [kernel, r] : ptx::requests()) {
-    if (kernel.find("every_eighth") == std::string::npos) continue;
-    EXPECT_EQ(r.bytes, 2 * 32 * 4);
-    EXPECT_EQ(r.sectors, 4 + 32);
-    return;
-  }
-  ADD_FAILURE() << "the kernel is not in the list";
+  EXPECT_EQ(counted().bytes - before.bytes, 2 * 32 * 4);
+  EXPECT_EQ(counted().sectors - before.sectors, 4 + 32);
 }
 
 TEST_F(Faults, AMissingBarrierGivesWrongNumbers) {

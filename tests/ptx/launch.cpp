@@ -64,8 +64,7 @@ void check_launch(const Kernel& k, dim3 grid, dim3 block, std::size_t shared) {
 }
 
 void run(const Kernel& k, dim3 grid, dim3 block, unsigned char* parameters, std::size_t shared) {
-  // A new allocation for each block; NaN until it is
-  // written.
+  // Shared memory is NaN until a thread writes it.
   std::vector<Thread> threads(std::size_t{block.x} * block.y * block.z);
   LongLoop measured{k.name, 0, 0, 0};
   begin_launch(k);
@@ -157,7 +156,8 @@ void fail_outside(const Thread& t, std::uint64_t address, unsigned bytes) {
   constexpr std::uint64_t granule = test::DeviceBounds::granule;
   const std::uint64_t offset = address - memory.begin, valid = memory.valid[offset / granule];
   std::string what = "access outside of a block of memory: " + std::to_string(bytes) + " bytes";
-  if (valid > 0) what += ", " + std::to_string(offset % granule - valid) + " after its end";
+  if (valid > 0)
+    what += ", which reach " + std::to_string(offset % granule + bytes - valid) + " beyond its end";
   fail(t, what.c_str());
 }
 void fail_shared(const Thread& t, std::uint64_t offset, unsigned bytes) {

@@ -10,7 +10,7 @@
 namespace rondo::ptx {
 namespace {
 
-/// Whom an access was made by.
+/// Who made an access.
 enum class By { thread, warp, block, grid };  // one thread, or several of …
 
 /// The latest accesses of one kind to a byte.

@@ -4,6 +4,10 @@
 // the threads of a block; shuffles, votes and __syncwarp also those of a warp. Nothing orders
 // blocks. Atomic and volatile accesses do not race with each other.
 //
+// Not found: races between launches, in CUB, and with a writer that is not the last one. The lanes
+// of a warp are compared by how many shuffles and votes each has passed, so where they diverge a
+// race may be missed or be none.
+//
 // It costs much time, so it is off unless the environment has RONDO_PTX_RACES=1 (README.md).
 
 #include <cstddef>

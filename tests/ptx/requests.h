@@ -2,7 +2,8 @@
 // How well a kernel's accesses fit the GPU's memory, which moves sectors of 32 bytes: a warp's n-th
 // access outside of shared memory is one request, and the bytes that it asks for, divided by those
 // of the sectors that it touches, are the share of the memory's peak rate that it can reach. Only
-// requests of whole warps count.
+// requests of whole warps count. Where lanes diverge, their n-th accesses may be different
+// instructions.
 
 #include <cstdint>
 #include <map>

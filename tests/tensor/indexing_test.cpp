@@ -1,6 +1,7 @@
 // index_select, index_add, gather and scatter_add against PyTorch, in every layout; the order of
 // additions; bad indices.
 
+#include "support/errors.h"
 #include "support/golden.h"
 #include "support/layouts.h"
 #include "support/support.h"
@@ -150,7 +151,7 @@ TEST(Indexing, EmptyIndexAndEmptyRuns) {
   EXPECT_NO_THROW(backend(x).index_select(empty({3, 0}), 0, tensor<std::int64_t>({0, 2}), narrow));
 }
 
-TEST(Indexing, BadIndicesAreNamedAndNothingIsWritten) {
+TEST(Indexing, BadIndicesAreNamed) {
   const Tensor x = ones({3, 2});
   for (std::int64_t bad : {std::int64_t{3}, std::int64_t{-1}}) {
     const Tensor index = tensor<std::int64_t>({0, bad, 1});
@@ -177,6 +178,26 @@ TEST(Indexing, BadIndicesAreNamedAndNothingIsWritten) {
               "scatter_add" + want);
     EXPECT_TRUE(identical(y, zeros({3, 2})));
   }
+}
+
+// Threads share the check, and each may find another invalid entry.
+TEST(Indexing, TheFirstBadIndexOfALongOneIsNamed) {
+  const std::int64_t n = 200'000;
+  const Tensor index = zeros({n}, {.dtype = i64}), x = ones({n}), y = zeros({2});
+  index.data_ptr<std::int64_t>()[120'000] = 7;
+  index.data_ptr<std::int64_t>()[n - 1] = -3;
+  EXPECT_ERROR(backend(x).index_scatter(ScatterOp::add, y, 0, index, x), ShapeError,
+               "index_add: index 7 is out of range for dimension 0 of size 2");
+  EXPECT_TRUE(identical(y, zeros({2})));
+  for (const Dims& strides : {Dims{400, 1}, Dims{1, 500}}) {
+    const Tensor grid = index.as_view({500, 400}, strides, 0), rows = ones({500, 2});
+    EXPECT_ERROR(backend(x).gather(rows, 1, grid, Tensor::empty({500, 400})), ShapeError,
+                 "gather: index 7 is out of range");
+  }
+  const Tensor nothing = Tensor::empty({500, 0});
+  EXPECT_ERROR(backend(x).gather(nothing, 1, index.as_view({500, 400}, {400, 1}, 0),
+                                 Tensor::empty({500, 400})),
+               ShapeError, "gather: index 0 is out of range");
 }
 
 }  // namespace
