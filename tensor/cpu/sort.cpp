@@ -10,32 +10,16 @@
 // a heap, and skips blocks of elements that come after all of these.
 
 #include <algorithm>
-#include <bit>
 #include <compare>
 #include <limits>
 #include <utility>
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/lines.h"
+#include "tensor/sort_key.h"
 
 namespace rondo::cpu {
 namespace {
-
-template <class C>
-using Key = std::conditional_t<std::is_same_v<C, float>, std::uint32_t, std::uint64_t>;
-
-/// A number that is smaller if x comes earlier in ascending order; equal for equal x.
-template <class C>
-Key<C> key_of(C x) {
-  constexpr Key<C> sign = Key<C>{1} << (std::numeric_limits<Key<C>>::digits - 1);
-  if constexpr (std::is_floating_point_v<C>) {
-    if (x != x) return std::numeric_limits<Key<C>>::max();
-    const auto bits = std::bit_cast<Key<C>>(x == 0 ? C{0} : x);
-    return bits & sign ? ~bits : bits | sign;
-  } else {
-    return static_cast<Key<C>>(x) ^ sign;
-  }
-}
 
 /// Sorts lines; one object for each thread.
 template <class C>
@@ -45,9 +29,9 @@ class RadixSort {
   void operator()(const C* line, std::int64_t n, bool descending, std::int64_t* order) {
     from_.resize(static_cast<std::size_t>(n));
     to_.resize(static_cast<std::size_t>(n));
-    const Key<C> flip = descending ? std::numeric_limits<Key<C>>::max() : 0;
+    const SortKey<C> flip = descending ? std::numeric_limits<SortKey<C>>::max() : 0;
     for (std::int64_t i = 0; i < n; ++i)
-      from_[i] = {key_of(line[i]) ^ flip, static_cast<Key<C>>(i)};
+      from_[i] = {sort_key(line[i]) ^ flip, static_cast<SortKey<C>>(i)};
     if (n < 64) {  // clearing the counts would take longer
       std::ranges::sort(from_);
     } else {
@@ -57,12 +41,12 @@ class RadixSort {
   }
 
  private:
-  static constexpr std::size_t bytes = sizeof(Key<C>);
+  static constexpr std::size_t bytes = sizeof(SortKey<C>);
   struct Element {
-    Key<C> key, index;
+    SortKey<C> key, index;
     auto operator<=>(const Element&) const = default;
   };
-  static std::size_t digit(Key<C> key, std::size_t byte) { return key >> (8 * byte) & 255; }
+  static std::size_t digit(SortKey<C> key, std::size_t byte) { return key >> (8 * byte) & 255; }
 
   void distribute() {
     counts_ = {};
@@ -71,15 +55,15 @@ class RadixSort {
     for (std::size_t byte = 0; byte < bytes; ++byte) {
       auto& counts = counts_[byte];
       if (counts[digit(from_[0].key, byte)] == from_.size()) continue;  // all are equal
-      Key<C> begin = 0;
-      for (Key<C>& count : counts) begin += std::exchange(count, begin);
+      SortKey<C> begin = 0;
+      for (SortKey<C>& count : counts) begin += std::exchange(count, begin);
       for (const Element& element : from_) to_[counts[digit(element.key, byte)]++] = element;
       from_.swap(to_);
     }
   }
 
   std::vector<Element> from_, to_;
-  std::array<std::array<Key<C>, 256>, bytes> counts_;
+  std::array<std::array<SortKey<C>, 256>, bytes> counts_;
 };
 
 /// Finds the first k elements of lines; one object for each thread.
@@ -89,8 +73,8 @@ class FirstElements {
   /// order[i] = the index of the i-th of the first k of n elements; 0 < k <= n.
   void operator()(const C* line, std::int64_t n, std::int64_t k, bool descending,
                   std::int64_t* order) {
-    const Key<C> flip = descending ? std::numeric_limits<Key<C>>::max() : 0;
-    const auto element = [&](std::int64_t i) { return Element{key_of(line[i]) ^ flip, i}; };
+    const SortKey<C> flip = descending ? std::numeric_limits<SortKey<C>>::max() : 0;
+    const auto element = [&](std::int64_t i) { return Element{sort_key(line[i]) ^ flip, i}; };
     heap_.clear();  // its front is the last of the best elements so far
     for (std::int64_t i = 0; i < k; ++i) heap_.push_back(element(i));
     std::ranges::make_heap(heap_);
@@ -115,7 +99,7 @@ class FirstElements {
 
  private:
   struct Element {
-    Key<C> key;
+    SortKey<C> key;
     std::int64_t index;
     auto operator<=>(const Element&) const = default;
   };
@@ -124,9 +108,9 @@ class FirstElements {
   /// Whether no element of a block comes before `last`. This may answer no where NaN is involved.
   template <bool descending>
   static bool all_after(const C* x, C last) {
-    Key<C> before = 0;
+    SortKey<C> before = 0;
     for (std::int64_t i = 0; i < block; ++i)
-      before |= !(descending ? x[i] <= last : x[i] >= last) ? ~Key<C>{0} : Key<C>{0};
+      before |= !(descending ? x[i] <= last : x[i] >= last) ? ~SortKey<C>{0} : SortKey<C>{0};
     return before == 0;
   }
 
@@ -141,7 +125,7 @@ void first_sorted(const Tensor& x, std::int64_t dim, bool descending, const Tens
   const std::int64_t n = size_along(x, dim), k = size_along(values, dim);
   if (k == 0) return;
   // The radix sort's indices of f32 have 32 bits.
-  const bool few = k < n / 16 || std::uint64_t(n) > std::numeric_limits<Key<C>>::max();
+  const bool few = k < n / 16 || std::uint64_t(n) > std::numeric_limits<SortKey<C>>::max();
   const bool is_dense = x.dtype() == dtype_of<C> && (stride_along(x, dim) == 1 || n == 1);
   auto make_body = [&] {
     return [&, buffer = std::vector<C>(is_dense ? 0 : n), chosen = std::vector<C>(k),

@@ -4,46 +4,28 @@
 // the order is stable in both directions: descending is ascending by the complements of the keys.
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 #include <vector>
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/lines.cuh"
 #include "tensor/cuda/sort_keys.h"
+#include "tensor/sort_key.h"
 
 namespace rondo::cuda {
 namespace {
-
-/// A key with the order of the numbers; NaN is the largest, -0 equals 0.
-RONDO_HD std::uint32_t key_of(float x) {
-  if (x != x) return 0xffffffffu;
-  const auto bits = std::bit_cast<std::uint32_t>(x == 0 ? 0.0f : x);
-  return bits >> 31 ? ~bits : bits | 0x80000000u;  // negative numbers in reverse, below the others
-}
-RONDO_HD std::uint64_t key_of(double x) {
-  if (x != x) return ~std::uint64_t{0};
-  const auto bits = std::bit_cast<std::uint64_t>(x == 0 ? 0.0 : x);
-  return bits >> 63 ? ~bits : bits | std::uint64_t{1} << 63;
-}
-RONDO_HD std::uint64_t key_of(std::int64_t x) {
-  return static_cast<std::uint64_t>(x) ^ std::uint64_t{1} << 63;
-}
-
-template <class C>
-using KeyOf = std::conditional_t<std::is_same_v<C, float>, std::uint32_t, std::uint64_t>;
 
 template <class C>
 struct MakeKeys {
   Lines<3> lines;  // x, values, indices
   std::int64_t length;
   bool descending;
-  KeyOf<C>* keys;
+  SortKey<C>* keys;
   std::int32_t* places;
   RONDO_HD void operator()(std::int64_t i) const {
     const std::int64_t line = i / length, place = i - line * length;
     const char* from = lines.starts.locate(line).at[0] + place * lines.steps[0];
-    const KeyOf<C> key = key_of(load<C>(lines.starts.dtypes[0], from));
+    const SortKey<C> key = sort_key(load<C>(lines.starts.dtypes[0], from));
     keys[i] = descending ? ~key : key;
     places[i] = static_cast<std::int32_t>(place);
   }
@@ -89,7 +71,7 @@ void sort_lines(int device, const Tensor& x, std::int64_t dim, bool descending, 
                       " elements are too long; at most 2^31 - 1");
   const Lines<3> lines(dim, {&x, &values, &indices});
   visit_compute_type(x.dtype(), [&]<class C>() {
-    using Key = KeyOf<C>;
+    using Key = SortKey<C>;
     auto scratch = [&](std::size_t bytes) {
       return Tensor::empty({x.numel() * static_cast<std::int64_t>(bytes)},
                            {.dtype = u8, .device = x.device()});

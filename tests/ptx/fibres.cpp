@@ -7,10 +7,6 @@
 #include <random>
 #include <string>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#endif
-
 // fibre_switch(&from, to) pushes the registers that a call preserves, stores the stack pointer in
 // `from`, and continues with the stack `to`. (swapcontext does the same with two calls of the
 // kernel.)
@@ -53,7 +49,6 @@ struct Fibre {
   std::uint64_t mine = 0;
   Votes votes{};                         // what it gets from a barrier,
   const std::uint64_t* lanes = nullptr;  // and from an exchange
-  void* fake_stack = nullptr;            // AddressSanitizer's
 };
 
 constexpr std::size_t stack_bytes = 256 * 1024;
@@ -67,47 +62,25 @@ struct Block {
   std::vector<std::array<std::uint64_t, 32>> lanes;  // what an exchange brought, at its first fibre
   int current = 0;
   void* scheduler = nullptr;
-  void* fake_stack = nullptr;
-  const void* scheduler_stack = nullptr;
-  std::size_t scheduler_bytes = 0;
 
   Thread& thread(int i) { return (*threads)[static_cast<std::size_t>(i)]; }
   Fibre& fibre(int i) { return fibres[static_cast<std::size_t>(i)]; }
   int size() const { return static_cast<int>(threads->size()); }
 } block;
 
-void leave([[maybe_unused]] bool for_ever) {
-  Fibre& f = block.fibre(block.current);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(for_ever ? nullptr : &f.fake_stack, block.scheduler_stack,
-                                 block.scheduler_bytes);
-#endif
-  fibre_switch(&f.stack_pointer, block.scheduler);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(f.fake_stack, nullptr, nullptr);
-#endif
-}
+void leave() { fibre_switch(&block.fibre(block.current).stack_pointer, block.scheduler); }
 
 /// The first function on a fibre's stack.
 void run_thread() {
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(nullptr, &block.scheduler_stack, &block.scheduler_bytes);
-#endif
   block.kernel->run(block.thread(block.current), block.parameters);
   block.fibre(block.current).state = State::ended;
-  leave(true);
+  leave();
 }
 
 void enter(int i) {
   block.current = i;
   Fibre& f = block.fibre(i);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(&block.fake_stack, f.stack.get(), stack_bytes);
-#endif
   fibre_switch(&block.scheduler, f.stack_pointer);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(block.fake_stack, nullptr, nullptr);
-#endif
 }
 
 void prepare(int i) {
@@ -195,7 +168,7 @@ Votes barrier(Thread& t, int site, bool mine) {
   f.state = State::at_barrier;
   f.site = site;
   f.mine = mine;
-  leave(false);
+  leave();
   ++t.barriers;
   return f.votes;
 }
@@ -207,7 +180,7 @@ const std::uint64_t* exchange(Thread& t, int site, std::uint32_t mask, std::uint
   f.site = site;
   f.mask = mask;
   f.mine = mine;
-  leave(false);
+  leave();
   ++t.exchanges;
   return f.lanes;
 }

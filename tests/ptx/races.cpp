@@ -10,8 +10,8 @@
 namespace rondo::ptx {
 namespace {
 
-/// Who made an access.
-enum class By { thread, warp, block, grid };  // one thread, or several of …
+/// One thread, or several of a warp, a block or the grid.
+enum class By { thread, warp, block, grid };
 
 /// The latest accesses of one kind to a byte.
 struct Last {

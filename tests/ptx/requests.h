@@ -15,9 +15,6 @@ namespace rondo::ptx {
 
 struct Requests {
   std::int64_t bytes = 0, sectors = 0;
-  double share() const {
-    return sectors == 0 ? 1 : static_cast<double>(bytes) / (32.0 * static_cast<double>(sectors));
-  }
 };
 
 /// Of all kernels that were launched, by their mangled names.
