@@ -123,11 +123,22 @@ fi
 python=${PEER_PYTHON:-$(command -v python3)}
 torch=""
 if [ -n "$python" ]; then torch=$(timeout 120 "$python" -c 'import torch; assert torch.cuda.is_available(); print(torch.__version__)' 2>/dev/null); fi
-# rondo also looks for NVIDIA's libraries in $VIRTUAL_ENV. Only its programs get these variables: PyTorch finds its own
-# libraries.
-environment=("VIRTUAL_ENV=$([ -z "$python" ] || "$python" -c 'import sys; print(sys.prefix)')")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# rondo also looks for NVIDIA's libraries in $VIRTUAL_ENV. Only its programs get this one, which has the packages that the
+# Python finds, wherever they are (an environment, the system's dist-packages, ~/.local): PyTorch finds its own.
+wheels=$scratch/environment/lib/python3/site-packages/nvidia
+mkdir -p "$wheels"
+[ -z "$python" ] || "$python" - "$wheels" <<'END'
+import importlib.util, os, sys
+spec = importlib.util.find_spec("nvidia")
+for folder in list(spec.submodule_search_locations or []) if spec else []:
+    for package in os.scandir(folder):
+        link = os.path.join(sys.argv[1], package.name)
+        if package.is_dir() and not os.path.lexists(link):
+            os.symlink(os.path.abspath(package.path), link)
+END
+environment=("VIRTUAL_ENV=$scratch/environment")
 run_with=()
 if [ -n "$from" ]; then
   bin=$from/bin list=$from/gpu_tests.txt

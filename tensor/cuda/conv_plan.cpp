@@ -147,7 +147,7 @@ std::vector<CudnnPlan> conv_plans(const ConvProblem& p, const PlanTarget& target
   const char* passes[] = {"conv2d", "conv2d_backward_input", "conv2d_backward_weight"};
   throw CudaError(concat("cuDNN has no engine for ", passes[static_cast<int>(p.pass)], " of ",
                          p.dtype, " input ", p.x, ", weight ", p.w, ", output ", p.y,
-                         p.deterministic ? " in deterministic mode" : ""));
+                         p.deterministic ? " in deterministic mode" : "", cudnn_details()));
 }
 
 }  // namespace rondo::cuda

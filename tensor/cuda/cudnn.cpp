@@ -46,11 +46,13 @@ void set_cudnn(const Cudnn* table) { cudnn_replacement = table; }
 void check_cudnn(cudnnStatus_t status, const char* what) {
   if (status == CUDNN_STATUS_SUCCESS) [[likely]]
     return;
-  // The thread's last message says what the status is about. cuDNN ends it with a zero.
-  char details[512] = {};
+  throw CudaError(concat("cuDNN: ", what, ": ", cudnn().error_string(status), cudnn_details()));
+}
+
+std::string cudnn_details() {
+  char details[512] = {};  // cuDNN ends it with a zero
   cudnn().last_error_string(details, sizeof details);
-  throw CudaError(concat("cuDNN: ", what, ": ", cudnn().error_string(status),
-                         details[0] != 0 ? concat(" (", details, ")") : ""));
+  return details[0] != 0 ? concat(" (", details, ")") : "";
 }
 
 cudnnHandle_t cudnn_handle(int device) {

@@ -40,8 +40,11 @@ void set_cudnn(const Cudnn* table);
 /// The calling thread's cuDNN handle for a device, set to that device's current stream.
 cudnnHandle_t cudnn_handle(int device);
 
-/// Throws CudaError with `what` and cuDNN's text for the status.
+/// Throws CudaError with `what`, cuDNN's text for the status, and its details.
 void check_cudnn(cudnnStatus_t status, const char* what);
+
+/// The thread's last message, which says what a status is about: " (text)", or nothing.
+std::string cudnn_details();
 
 /// One descriptor. Movable. It must be destroyed after everything that was built on it.
 class Descriptor {

@@ -89,7 +89,7 @@ use_few_images() {
   done
   export RONDO_DATA=$work/data
 }
-resnet=("$bin/cifar_resnet" --dataset fashion_mnist --limit 192 --batch 24 --lr 0.05 --threads 1)
+resnet=("$bin/cifar_resnet" --dataset fashion_mnist --limit 64 --batch 8 --lr 0.05 --threads 1) # 8 steps an epoch
 
 file=${case%_slow}
 case $file in resume_*) file=resume ;; esac

@@ -44,6 +44,7 @@ done
 stub "$bundle/bin/gpu_kernels" <<'END'
 [ "$1" = --help ] && exit 0
 [ -n "${LD_LIBRARY_PATH:-}" ] && [ -n "${RONDO_TEST_FILES:-}" ] || exit 1
+[ -e "$VIRTUAL_ENV"/lib/python3/site-packages/nvidia/cudnn/lib/libcudnn.so.9 ] || exit 1
 echo '{"gpu": "a card, cuDNN 9", "copy_bytes_per_s": 4e12, "bandwidth": [{"kernel": "relu f32", "bytes_per_s": 3.6e12,
 "of_copy": 0.9}], "matmul": [{"dtype": "bf16", "n": 8192, "flop_per_s": 7e14}],
 "attention": [{"kernel": "attention bf16", "flop_per_s": 5e14}]}' >"$2"
@@ -61,7 +62,10 @@ for example in 01_autograd 03_ring 04_fine_tune 05_text 06_quantize; do
 [ "$1 $2" = "--device cuda" ]
 END
 done
-run() { PATH=$work/path:$PATH PEER_PYTHON=python3 RONDO_DATA=$work "$bundle/scripts/gpu_check.sh" --from "$bundle" --out "$work/out" --seconds 1 "$@" >"$work/log" 2>&1; }
+# NVIDIA's packages lie where this Python finds them.
+mkdir -p "$work/packages/nvidia/cudnn/lib"
+: >"$work/packages/nvidia/cudnn/lib/libcudnn.so.9"
+run() { PYTHONPATH=$work/packages PATH=$work/path:$PATH PEER_PYTHON=python3 RONDO_DATA=$work "$bundle/scripts/gpu_check.sh" --from "$bundle" --out "$work/out" --seconds 1 "$@" >"$work/log" 2>&1; }
 
 run || fail "status $?"
 report=$(echo "$work"/out/*-nvidia-h200.md)

@@ -135,8 +135,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         ConvCase{2, 3, 9, 7, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},     // a stem
         ConvCase{3, 16, 8, 8, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},    // viewed as blocked
-        ConvCase{2, 512, 4, 3, 528, 3, 3, {.pad_h = 1, .pad_w = 1}},  // in blocks
-        ConvCase{1, 512, 5, 4, 512, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
+        ConvCase{1, 512, 2, 3, 528, 3, 3, {.pad_h = 1, .pad_w = 1}},  // in blocks
+        ConvCase{1, 512, 3, 2, 512, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
         ConvCase{2, 16, 9, 9, 32, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
         ConvCase{2, 8, 7, 7, 12, 1, 1, {.stride_h = 2, .stride_w = 2}},  // 1x1
         ConvCase{1, 80, 5, 7, 64, 3, 2, {.stride_h = 1, .stride_w = 3, .pad_h = 4, .pad_w = 2}},

@@ -3,7 +3,7 @@
 use_few_images
 # mpirun forwards no output for a second after a death, so the ranks write to their own files.
 printf '#!/bin/sh\nexec "$@" 2>>"said.$OMPI_COMM_WORLD_RANK$PMI_RANK"\n' >to_file && chmod +x to_file
-run=("${mpirun[@]}" -np 2 ./to_file "${resnet[@]}" --limit 384 --batch 48 --epochs 6) # still running when a rank is killed
+run=("${mpirun[@]}" -np 2 ./to_file "${resnet[@]}" --epochs 14) # still running when a rank is killed
 succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
 rounds=2
 [ "$case" = killed_rank ] || rounds=20
@@ -15,7 +15,7 @@ for round in $(seq "$rounds"); do
   "${run[@]}" --checkpoint-dir "$work/stopped" --checkpoint-every 1 >"$log" 2>&1 &
   pid=$!
   until_checkpoint
-  sleep "0.$((RANDOM % 900 + 100))"
+  sleep "0.$((RANDOM % 300 + 100))"
   victim=$((RANDOM % 2))
   rank=$(process_of $victim $pid)
   kill -KILL "$rank" || fail "round $round: rank $victim had ended before it was killed"

@@ -32,14 +32,14 @@ awk '/^trained on --data/ { before = $7 + 0 } /^trained on --adapt/ { after = $5
      END { exit !(after > 0 && after < before / 2 && merged - after < 0.002 && after - merged < 0.002) }' "$log" || fail "09_lora: the adapters have not learned, or are lost when merged"
 fails_saying "--data and --adapt: name two text files" "$bin/09_lora"
 if [ -n "${RONDO_DATA:-}" ]; then # the loop on two ranks: it learns, and refuses a batch that cannot be shared out
-  succeeds "${mpirun[@]}" -np 2 "$bin/02_resnet" --epochs 2 --limit 1000
+  succeeds "${mpirun[@]}" -np 2 "$bin/02_resnet" --epochs 2 --limit 400 --batch 32
   awk '/^epoch [12]\/2: loss/ { loss[++n] = $4 + 0 } END { exit !(n == 2 && loss[2] < loss[1] && loss[1] > 0) }' "$log" ||
     fail "02_resnet: two epochs do not lower the loss"
   fails_saying "--batch 33 is not divisible by the 2 ranks" "${mpirun[@]}" -np 2 "$bin/02_resnet" --batch 33
 fi
 if [ -n "${RONDO_DATA:-}" ]; then # an MLP and a ResNet in int8: at most half a point lost, a quarter of the size
   for model in mlp resnet; do
-    succeeds "$bin/06_quantize" --model $model --weights "$RONDO_DATA/weights/cifar10_resnet20_zip.pth" --train-steps 300 --test-images 1000 --qat-steps 20 --save $model
+    succeeds "$bin/06_quantize" --model $model --weights "$RONDO_DATA/weights/cifar10_resnet20_zip.pth" --train-steps 300 --test-images 1000 --qat-steps 5 --save $model
     awk '$3 == "%" { right[$1] = $2; size[$1] = $5; n++ }
          END { for (k in right) if (k != "f32" && (right[k] < right["f32"] - 0.5 || size[k] * 3.5 > size["f32"])) bad = 1; exit bad || n < 2 }' "$log" ||
       fail "06_quantize --model $model loses too much, or saves too little"

@@ -134,12 +134,13 @@ TEST_F(GpuLengths, SortLongLines) {
   expect_same("sort", randn({2, 70000}), 1, [](const Tensor& t) { return sort(t, 1).values; });
 }
 
-// The lengths above, and a segment of more than 65,536.
+// The lengths above, and in f32 a segment of more than 65,536.
 TEST_F(GpuLengths, ScansAndFoldsOfEveryKind) {
   std::vector<std::int64_t> all(std::begin(lengths), std::end(lengths));
   all.push_back(70000);
   for (DType dtype : {f32, f64}) {
     for (std::int64_t n : all) {
+      if (n > 10'000 && dtype != f32) continue;
       const std::int64_t lines = n > 10'000 ? 1 : 3;
       const Tensor x = randn({lines, n}).to(dtype), near_one = 1 + x * 1e-3;
       expect_same("cumprod", near_one, n, [](const Tensor& t) { return cumprod(t, 1); });
@@ -161,6 +162,7 @@ TEST_F(GpuLengths, NormaliseLinesAndGroups) {
   all.push_back(70000);
   for (DType dtype : {f32, bf16, f16, f64}) {
     for (std::int64_t n : all) {
+      if (n > 10'000 && dtype != f32) continue;
       const std::int64_t images = n > 10'000 ? 1 : 2;
       const Tensor x = (randn({images, 4, n}) * 2 + 5).to(dtype);
       auto with_gradient = [&](const std::string& what, auto op) {
