@@ -2,12 +2,13 @@
 // Collapsed<N>: N tensors of the same shape, traversed together in as few dimensions as possible.
 //
 // Dimensions of size 1 are removed. The others are ordered so that the last operand (the output) is
-// traversed in memory order. Neighbouring dimensions that are contiguous in *all* operands are
-// merged. Most element-wise work collapses to one long row, whatever its shape was. Every device's
-// loops use this.
+// traversed in memory order, forwards or backwards. Neighbouring dimensions that are contiguous in
+// *all* operands are merged. Most element-wise work collapses to one long row, whatever its shape
+// was. Every device's loops use this.
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "tensor/tensor.h"
 
@@ -39,8 +40,9 @@ struct Collapsed {
       if (shape[d] != 1) order[rank++] = d;
     }
     const Dims& follow = operands[N - 1]->strides();
-    std::stable_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rank),
-                     [&](std::int64_t a, std::int64_t b) { return follow[a] > follow[b]; });
+    std::stable_sort(
+        order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rank),
+        [&](std::int64_t a, std::int64_t b) { return std::abs(follow[a]) > std::abs(follow[b]); });
     while (rank > 0) {
       std::int64_t d = order[--rank];
       Steps step;

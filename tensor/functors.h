@@ -167,6 +167,30 @@ RONDO_HD bool fake_quantize_passes(T x, T inverse, T low, T high) {
   const T q = std::nearbyint(x * inverse);
   return q >= low && q <= high;
 }
+/// scale max(x, 0) + scale alpha (exp(input_scale min(x, 0)) - 1)
+template <class T>
+RONDO_HD T elu(T x, T alpha, T scale, T input_scale) {
+  const T below = std::expm1((x > 0 ? T(0) : x) * input_scale) * (alpha * scale);
+  return x > 0 ? x * scale : below;
+}
+template <class T>
+RONDO_HD T elu_backward(T dy, T x, T alpha, T scale, T input_scale) {
+  const T below = std::exp((x > 0 ? T(0) : x) * input_scale) * (alpha * scale * input_scale);
+  return dy * (x > 0 ? scale : below);
+}
+/// d^2 / (2 beta) where |d| < beta, else |d| - beta / 2.
+template <class T>
+RONDO_HD T smooth_l1(T d, T beta) {
+  const T size = std::abs(d);
+  return size < beta ? d * d * (T(0.5) / beta) : size - beta / 2;
+}
+/// max(x, 0) (1 - y) + max(-x, 0) y + log(1 + exp(-|x|)). The first two terms overflow only if the
+/// loss does. A factor of 0 makes a term 0, even for infinite x.
+template <class T>
+RONDO_HD T bce_with_logits(T x, T y) {
+  const T other = 1 - y, above = (x < 0 ? T(0) : x) * other, below = (x > 0 ? T(0) : -x) * y;
+  return (other == 0 ? T(0) : above) + (y == 0 ? T(0) : below) + std::log1p(std::exp(-std::abs(x)));
+}
 template <class T>
 RONDO_HD T gelu_backward(T dy, T x) {
   T cdf = T(0.5) * (T(1) + std::erf(x * T(sqrt_half)));

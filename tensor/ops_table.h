@@ -78,6 +78,9 @@
   ROW(gelu_tanh, calls, T(0.5) * x * (T(1) + std::tanh(gelu_inner(x)))) \
   ROW(silu, calls, x / (T(1) + std::exp(-x)))                           \
   ROW(softplus, calls, x > 20 ? x : std::log1p(std::exp(x)))            \
+  ROW(elu, calls, functors::elu(x, alpha, beta, gamma))                 \
+  ROW(hardsigmoid, plain, clamped(x + T(3), T(0), T(6)) / T(6))         \
+  ROW(hardswish, plain, x* clamped(x + T(3), T(0), T(6)) / T(6))        \
   ROW(isinf, plain, T(x == x && x - x != x - x))                        \
   ROW(isfinite, plain, T(x - x == x - x))                               \
   ROW(fake_quantize, plain, fake_quantized(x, alpha, T(1) / alpha, beta, gamma))
@@ -107,14 +110,21 @@
   ROW(leaky_relu_backward, plain, b > 0 ? a : a * alpha)       \
   ROW(clamp_backward, plain, b >= alpha && b <= beta ? a : T(0))
 
-#define RONDO_BINARY_OPS_OF_FLOATS(ROW)                              \
-  ROW(div, plain, a / b)                                             \
-  ROW(atan2, calls, std::atan2(a, b))                                \
-  ROW(sigmoid_backward, plain, a* b*(T(1) - b))                      \
-  ROW(tanh_backward, plain, a*(T(1) - b * b))                        \
-  ROW(gelu_backward, calls, functors::gelu_backward(a, b))           \
-  ROW(gelu_tanh_backward, calls, functors::gelu_tanh_backward(a, b)) \
-  ROW(silu_backward, calls, functors::silu_backward(a, b))           \
+#define RONDO_BINARY_OPS_OF_FLOATS(ROW)                                                 \
+  ROW(div, plain, a / b)                                                                \
+  ROW(atan2, calls, std::atan2(a, b))                                                   \
+  ROW(sigmoid_backward, plain, a* b*(T(1) - b))                                         \
+  ROW(tanh_backward, plain, a*(T(1) - b * b))                                           \
+  ROW(gelu_backward, calls, functors::gelu_backward(a, b))                              \
+  ROW(gelu_tanh_backward, calls, functors::gelu_tanh_backward(a, b))                    \
+  ROW(silu_backward, calls, functors::silu_backward(a, b))                              \
+  ROW(elu_backward, calls, functors::elu_backward(a, b, alpha, beta, gamma))            \
+  ROW(hardsigmoid_backward, plain, b > -3 && b < 3 ? a / T(6) : T(0))                   \
+  ROW(hardswish_backward, plain, b >= 3 ? a : b <= -3 ? T(0) : a * (b / T(3) + T(0.5))) \
+  ROW(prelu, plain, a > 0 ? a : a * b)                                                  \
+  ROW(smooth_l1, plain, functors::smooth_l1(a - b, alpha))                              \
+  ROW(smooth_l1_backward, plain, clamped((a - b) / alpha, T(-1), T(1)))                 \
+  ROW(bce_with_logits, calls, functors::bce_with_logits(a, b))                          \
   ROW(fake_quantize_backward, plain, fake_quantize_passes(b, T(1) / alpha, beta, gamma) ? a : T(0))
 
 // Ops of integers and bools. A shift by a negative number, or by 64 or more, moves all bits out.

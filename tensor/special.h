@@ -35,21 +35,20 @@ RONDO_HD inline float log_gamma(float x) {
 /// Halley's method, of which each triples the number of correct digits.
 template <class T>
 RONDO_HD T erfinv(T y) {
-  const T size = std::abs(y);
-  if (size == T(0)) return y;
-  if (!(size < T(1)))
-    return size == T(1) ? std::copysign(std::numeric_limits<T>::infinity(), y)
-                        : std::numeric_limits<T>::quiet_NaN();
+  const T size = std::abs(y);  // no branches, so that the loop is a vector's
   constexpr T a = T(0.147);
   const T log = std::log1p(-y * y), half = T(2 / pi) / a + log / 2;
   T x = std::sqrt(-log / a / (half + std::sqrt(half * half - log / a)));
   for (int step = 0; step < 2; ++step) {
     // Near 1, erf loses the digits that its complement keeps.
-    const T error = size < T(0.5) ? std::erf(x) - size : (1 - size) - std::erfc(x);
+    const T near_0 = std::erf(x) - size, near_1 = (1 - size) - std::erfc(x);
+    const T error = size < T(0.5) ? near_0 : near_1;
     const T newton = error / (T(two_over_sqrt_pi) * std::exp(-x * x));
     x -= newton / (1 + x * newton);
   }
-  return std::copysign(x, y);
+  const T beyond =
+      size == T(1) ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::quiet_NaN();
+  return std::copysign(size < T(1) ? x : beyond, y);
 }
 
 /// Γ'(x) / Γ(x): by the recurrence ψ(x) = ψ(x + 1) - 1 / x to an x of at least 10, where the

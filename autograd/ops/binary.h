@@ -1,5 +1,5 @@
 #pragma once
-// Code shared by the ops of two operands. Only arithmetic.cpp and comparison.cpp use it.
+// Code shared by the ops of two operands. Not for users.
 
 #include "autograd/ops/arithmetic.h"
 #include "tensor/backend.h"

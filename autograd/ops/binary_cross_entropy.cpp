@@ -64,14 +64,7 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
   if (const Casts cast{AutocastOp::bce_with_logits, x})
     return bce_with_logits(cast(x), cast(y), reduction);
   require_pair(x, y, "bce_with_logits");
-  // max(x, 0) (1 - y) + max(-x, 0) y + log(1 + exp(-|x|)). The first two terms overflow only if the
-  // loss does. A factor of 0 makes a term 0, even for infinite x.
-  Tensor losses = no_grad([&] {
-    Tensor other = 1 - y;
-    Tensor above = masked_fill(mul(relu(x), other), eq(other, 0.0), 0.0);
-    Tensor below = masked_fill(mul(relu(neg(x)), y), eq(y, 0.0), 0.0);
-    return add(add(above, below), log1p(exp(neg(abs(x)))));
-  });
+  const Tensor losses = pairwise(BinaryOp::bce_with_logits, x, y, "bce_with_logits");
   return reduced(record<BceWithLogitsBackward>({x, y}, losses, x, y), reduction);
 }
 

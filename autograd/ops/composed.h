@@ -95,7 +95,10 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t repeats,
                          std::optional<std::int64_t> dim = {});
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats,
                          std::optional<std::int64_t> dim = {});
-/// ‖a_i - b_j‖_p: a (…, P, M), b (…, R, M) to (…, P, R). Needs memory for (…, P, R, M) differences.
+/// ‖a_i - b_j‖_p: a (…, P, M), b (…, R, M) to (…, P, R). With p = 2 and more than 25 points it is
+/// computed from the product a bᵀ, as in PyTorch: a distance much smaller than the points' norms
+/// has an absolute error of about their norm times the root of the dtype's precision. Other cases
+/// need memory for (…, P, R, M) differences.
 Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 
 /// clamp.

@@ -1,11 +1,16 @@
 // The activations that are composed of other ops (see activation.h). They are written as sums of
 // max(x, 0) and a function of min(x, 0), not with `where`: then no branch that is not chosen can
 // overflow and turn a gradient into NaN, and a trace of them does not depend on the input's values.
+//
+// Those that networks use most have kernels, forward and backward, of which the formula is what a
+// trace shows: readers of graphs know its ops.
 
 #include <limits>
 
+#include "autograd/grad_mode.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/binary.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
@@ -31,14 +36,77 @@ Tensor activation(const char* name, const Tensor& x, F f) {
   return to(f(widened(x)), x.dtype());
 }
 
+/// The derivative of an activation that has kernels.
+template <class Derivative>
+struct KernelBackward final : Node {
+  const char* op;
+  SavedTensor x;
+  OpParams params;
+  KernelBackward(const char* op, const Tensor& x, OpParams params) : op(op), x(x), params(params) {}
+  const char* name() const override { return op; }
+  Tensors backward(const Tensors& dy) override {
+    const Tensor x = this->x.get(*this);
+    if (GradMode::is_enabled())  // the kernel's result could not be differentiated
+      return {to(dy[0] * Derivative::slope(widened(x), params), x.dtype())};
+    const Tensor dx = Tensor::empty_like(x);
+    backend(x).binary(Derivative::op, dy[0], x, dx, params);
+    return {dx};
+  }
+  void release_saved() override { x.reset(); }
+};
+
+template <class Derivative, class F>
+Tensor by_kernel(const char* name, UnaryOp op, const Tensor& x, OpParams params, F f) {
+  if (TraceMode::is_enabled()) return activation(name, x, f);
+  require_float(x, name);
+  return record<KernelBackward<Derivative>>({x}, apply_unary(op, x, params), name, x, params);
+}
+
+struct EluDerivative {  // alpha: of elu; beta: scale; gamma: input_scale
+  static constexpr BinaryOp op = BinaryOp::elu_backward;
+  static Tensor slope(const Tensor& x, const OpParams& p) {
+    return where(gt(x, 0), p.beta, exp(negative_part(x) * p.gamma) * (p.alpha * p.beta * p.gamma));
+  }
+};
+struct HardsigmoidDerivative {
+  static constexpr BinaryOp op = BinaryOp::hardsigmoid_backward;
+  static Tensor slope(const Tensor& x, const OpParams&) {
+    return to(logical_and(gt(x, -3), lt(x, 3)), x.dtype()) / 6;
+  }
+};
+struct HardswishDerivative {
+  static constexpr BinaryOp op = BinaryOp::hardswish_backward;
+  static Tensor slope(const Tensor& x, const OpParams&) {
+    return where(ge(x, 3), 1.0, masked_fill(x / 3 + 0.5, le(x, -3), 0.0));
+  }
+};
+
 Tensor scaled_elu(const char* name, const Tensor& x, double alpha, double scale,
                   double input_scale) {
-  return activation(name, x, [=](const Tensor& x) {
-    return relu(x) * scale + expm1(negative_part(x) * input_scale) * (alpha * scale);
-  });
+  return by_kernel<EluDerivative>(
+      name, UnaryOp::elu, x, {.alpha = alpha, .beta = scale, .gamma = input_scale},
+      [=](const Tensor& x) {
+        return relu(x) * scale + expm1(negative_part(x) * input_scale) * (alpha * scale);
+      });
 }
 
 Tensor leaky(const Tensor& x, const Tensor& slope) { return relu(x) + slope * negative_part(x); }
+
+/// x where x > 0, else w x; w is broadcast.
+struct PreluBackward final : Node {
+  SavedTensor x, w;
+  PreluBackward(const Tensor& x, const Tensor& w) : x(x), w(w) {}
+  const char* name() const override { return "prelu"; }
+  Tensors backward(const Tensors& dy) override {
+    const Tensor x = this->x.get(*this), w = this->w.get(*this);
+    return {wants(0) ? where(gt(x, 0), dy[0], dy[0] * w) : Tensor(),
+            wants(1) ? sum_to(dy[0] * negative_part(x), w.shape()) : Tensor()};
+  }
+  void release_saved() override {
+    x.reset();
+    w.reset();
+  }
+};
 
 struct HardtanhBackward final : Node {
   SavedTensor x;
@@ -100,8 +168,12 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
                       " of the ", channels, " channels of input ", x.shape());
   Dims sizes = Dims::filled(x.dim(), 1);
   if (weight.numel() != 1) sizes[1] = channels;
-  return activation(
-      "prelu", x, [&](const Tensor& x) { return leaky(x, reshape(to(weight, x.dtype()), sizes)); });
+  return activation("prelu", x, [&](const Tensor& x) {
+    const Tensor w = reshape(to(weight, x.dtype()), sizes);
+    if (TraceMode::is_enabled()) return leaky(x, w);
+    const Tensor y = detail::compute(BinaryOp::prelu, x, w, x.dtype(), x.dtype(), {}, "prelu");
+    return record<PreluBackward>({x, w}, y, x, w);
+  });
 }
 
 Tensor rrelu(const Tensor& x, double lower, double upper, bool training, Generator& generator) {
@@ -126,10 +198,13 @@ Tensor relu6(const Tensor& x) {
   return hardtanh(x, 0, 6);
 }
 Tensor hardsigmoid(const Tensor& x) {
-  return activation("hardsigmoid", x, [](const Tensor& x) { return (clamp(x, -3, 3) + 3) / 6; });
+  return by_kernel<HardsigmoidDerivative>(
+      "hardsigmoid", UnaryOp::hardsigmoid, x, {},
+      [](const Tensor& x) { return (clamp(x, -3, 3) + 3) / 6; });
 }
 Tensor hardswish(const Tensor& x) {
-  return activation("hardswish", x, [](const Tensor& x) { return x * hardsigmoid(x); });
+  return by_kernel<HardswishDerivative>("hardswish", UnaryOp::hardswish, x, {},
+                                        [](const Tensor& x) { return x * hardsigmoid(x); });
 }
 
 Tensor hardshrink(const Tensor& x, double lambd) {

@@ -5,6 +5,7 @@
 #include "autograd/ops/loss.h"
 
 #include "autograd/autocast.h"
+#include "autograd/grad_mode.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
@@ -272,8 +273,11 @@ struct SmoothL1Backward final : Node {
   SmoothL1Backward(const Tensor& x, const Tensor& y, double beta) : x(x), y(y), beta(beta) {}
   const char* name() const override { return "smooth_l1_loss"; }
   Tensors backward(const Tensors& dy) override {
-    Tensor difference = sub(widened(x.get(*this)), widened(y.get(*this)));
-    Tensor dx = to(mul(clamp(div(difference, beta), -1.0, 1.0), dy[0]), dy[0].dtype());
+    const Tensor x = widened(this->x.get(*this)), y = widened(this->y.get(*this));
+    const Tensor slope = GradMode::is_enabled() ? clamp(div(sub(x, y), beta), -1.0, 1.0)
+                                                : pairwise(BinaryOp::smooth_l1_backward, x, y,
+                                                           name(), {.alpha = beta});
+    Tensor dx = to(mul(slope, dy[0]), dy[0].dtype());
     return {dx, wants(1) ? neg(dx) : Tensor()};
   }
   void release_saved() override {
@@ -291,10 +295,8 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
   require_pair(x, y, "smooth_l1_loss");
   require(beta >= 0, "smooth_l1_loss: beta ", beta, " is negative");
   if (beta == 0) return reduced(abs(sub(x, y)), reduction);
-  Tensor losses = no_grad([&] {
-    Tensor d = abs(sub(widened(x), widened(y)));
-    return to(where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, beta / 2)), x.dtype());
-  });
+  const Tensor losses =
+      to(pairwise(BinaryOp::smooth_l1, x, y, "smooth_l1_loss", {.alpha = beta}), x.dtype());
   return reduced(record<SmoothL1Backward>({x, y}, losses, x, y, beta), reduction);
 }
 

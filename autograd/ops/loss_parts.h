@@ -2,6 +2,7 @@
 // Code shared by the losses. Not for users.
 
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/binary.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/reduced.h"
@@ -25,6 +26,13 @@ inline void require_pair(const Tensor& x, const Tensor& y, const char* op) {
   require<ShapeError>(x.shape() == y.shape(), op, ": input ", x.shape(), " and target ", y.shape(),
                       " differ in shape");
   require_float(x, op);
+}
+
+/// op(x, y) by one kernel, in the type to which both are promoted; without a gradient.
+inline Tensor pairwise(BinaryOp op, const Tensor& x, const Tensor& y, const char* name,
+                       OpParams params = {}) {
+  const DType common = result_type(x, y, name);
+  return detail::compute(op, x, y, common, common, params, name);
 }
 
 /// Each loss times its weight, which may be undefined.

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "autograd/autocast.h"
+#include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduced.h"
@@ -152,6 +153,11 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
     const DType dtype = is_floating(x.dtype()) ? x.dtype() : i64;
     const Tensor y = renamed(reduce_kept(ReductionOp::prod, x, shape, dtype), shape.result);
     return is_floating(dtype) ? add(y, sum(x, dims, keepdim)) : y;  // the sum is 0, and recorded
+  }
+  if (!TraceMode::is_enabled() && !(GradMode::is_enabled() && x.requires_grad())) {
+    const Tensor wide = widened(x);
+    return to(renamed(reduce_kept(ReductionOp::prod, wide, shape, wide.dtype()), shape.result),
+              x.dtype());
   }
   // The reduced dimensions, merged at the end, are multiplied as a tree of halves: its derivatives,
   // of any order, are correct even where elements are zero, unlike y / x.

@@ -251,6 +251,10 @@ RONDO_ELSEWHERE(gelu)
 RONDO_ELSEWHERE(gelu_tanh)
 RONDO_ELSEWHERE(silu)
 RONDO_ELSEWHERE(softplus)
+// in composed_activation.cpp,
+RONDO_ELSEWHERE(elu)
+RONDO_ELSEWHERE(hardsigmoid)
+RONDO_ELSEWHERE(hardswish)
 // in arithmetic.cpp,
 RONDO_ELSEWHERE(add_scalar)
 RONDO_ELSEWHERE(mul_scalar)

@@ -40,12 +40,13 @@ OPS = ["exp", "tanh", "relu", "silu", "gelu", "pow3", "add", "mul", "sum", "mean
        "add_transposed", "add_small", "exp_small", "sum_small", "softmax_small", "layer_norm_small", "matmul_small",
        "add_huge", "exp_huge", "sum_huge", "softmax_huge", "max_rows", "argmax", "var", "logsumexp", "cumsum",
        "sort", "topk", "index_select", "gather", "scatter_add", "pad", "conv2d", "conv_1x1", "conv_grouped",
-       "conv_depthwise", "conv_dilated", "conv_transpose2d", "bilinear", "rotary_embedding", "add_channels", "less",
+       "conv_depthwise", "conv_dilated", "conv_transpose2d", "bilinear", "rotary_embedding", "add_channels", "less", "hardswish",
+       "elu", "prelu", "smooth_l1", "bce_with_logits", "flip", "softmax_channels", "prod_rows", "cdist", "both",
        "to_i64", "to_f32_bf16", "batch_norm_channels_last", "conv2d_channels_last", "max_pool2d_channels_last",
        "avg_pool2d_channels_last", "global_avg_pool2d_channels_last", "upsample_channels_last",
        "group_norm_channels_last", "add_channels_channels_last", "pad_channels_last", "add_bf16", "exp_bf16",
        "sum_bf16", "softmax_bf16", "layer_norm_bf16", "cat_bf16", "transpose_bf16"]
-FORWARD_ONLY = ["equal", "argmax", "randn", "less", "to_i64"]
+FORWARD_ONLY = ["equal", "argmax", "randn", "less", "to_i64", "both"]
 
 ROWS = [
     Row("train", "resnet20", "f32", 128, 1.5),

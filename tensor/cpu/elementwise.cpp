@@ -110,6 +110,49 @@ void rotate_row(const C* a, const C* b, const C* cosine, const C* sine, C* ya, C
   }
 }
 
+using Byte = std::uint8_t;
+
+/// y = f(a…) for bools, which are bytes of 0 or 1: many times as fast as in i64.
+template <std::size_t N, class F>
+void on_bytes(const StridedLoop<N>& loop, F f) {
+  loop.for_each_row([&](auto at, auto step, std::int64_t n) {
+    const auto* a = reinterpret_cast<const Byte*>(at[0]);
+    const auto* b = reinterpret_cast<const Byte*>(at[N - 2]);
+    auto* y = reinterpret_cast<Byte*>(at[N - 1]);
+    if (step[0] == 1 && step[N - 2] == 1 && step[N - 1] == 1) {
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i)
+        y[i * step[N - 1]] = f(a[i * step[0]], b[i * step[N - 2]]);
+    }
+  });
+}
+
+/// Computes the ops of two bools that masks need; false for other ops.
+bool of_bools(BinaryOp op, const StridedLoop<3>& loop) {
+  switch (op) {
+    case BinaryOp::logical_and:
+    case BinaryOp::bitwise_and:
+      on_bytes(loop, [](Byte a, Byte b) { return static_cast<Byte>(a & b); });
+      return true;
+    case BinaryOp::logical_or:
+    case BinaryOp::bitwise_or:
+      on_bytes(loop, [](Byte a, Byte b) { return static_cast<Byte>(a | b); });
+      return true;
+    case BinaryOp::logical_xor:
+    case BinaryOp::bitwise_xor:
+    case BinaryOp::ne:
+      on_bytes(loop, [](Byte a, Byte b) { return static_cast<Byte>(a ^ b); });
+      return true;
+    case BinaryOp::eq:
+      on_bytes(loop, [](Byte a, Byte b) { return static_cast<Byte>(a ^ b ^ 1); });
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// Splits a row into blocks: f(offset, length).
 template <class F>
 void in_blocks(std::int64_t n, F f) {
@@ -182,6 +225,8 @@ void CpuBackend::do_copy(const Tensor& x, const Tensor& y) {
 
 void CpuBackend::do_unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) {
   StridedLoop<2> loop({&x, &y});
+  if (op == UnaryOp::logical_not && x.dtype() == boolean && y.dtype() == boolean)
+    return on_bytes(loop, [](Byte a, Byte) { return static_cast<Byte>(a ^ 1); });
   visit_compute_type(x.dtype(), [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
       in_blocks(n, [&](std::int64_t i, std::int64_t length) {
@@ -198,6 +243,8 @@ void CpuBackend::do_unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams
 void CpuBackend::do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
                            OpParams params) {
   StridedLoop<3> loop({&a, &b, &y});
+  if (a.dtype() == boolean && b.dtype() == boolean && y.dtype() == boolean && of_bools(op, loop))
+    return;
   visit_compute_type(a.dtype(), [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
       in_blocks(n, [&](std::int64_t i, std::int64_t length) {

@@ -6,6 +6,9 @@
 //
 // Subtracting the maximum first keeps exp from overflowing; it cancels in the result. The sum is
 // kept in double. A NaN or a +inf makes its whole line NaN, as in PyTorch.
+//
+// If lines lie side by side in memory (dim is not the fastest dimension), rows of many lines are
+// computed at once.
 
 #include <cmath>
 
@@ -48,11 +51,103 @@ void gradient_line(bool log, const double* dy, const double* y, std::int64_t n, 
     dx[i] = log ? dy[i] - std::exp(y[i]) * sum : y[i] * (dy[i] - sum);
 }
 
+using Index = std::int64_t;
+constexpr Index lines_per_tile = 256;
+
+/// If all operands are f32 and have a dimension along which their lines of `dim` lie side by side,
+/// calls f(offsets, width) for the first elements of each `width` lines, and returns true.
+template <class F, class... Operands>
+bool for_each_tile(Index dim, const F& f, const Operands&... xs) {
+  constexpr int count = sizeof...(Operands);
+  const std::array<const Tensor*, count> all{&xs...};
+  if (!((xs.dtype() == f32) && ...)) return false;
+  Dims sizes = all[0]->shape();
+  Index side = sizes.size() - 1;
+  while (side >= 0 && (side == dim || sizes[side] == 1 || !((xs.stride(side) == 1) && ...))) --side;
+  if (side < 0) return false;
+  Index lines = sizes[side];
+  for (Index d = side - 1; d >= 0 && d != dim && ((xs.stride(d) == lines) && ...); --d) {
+    lines *= sizes[d];
+    sizes[d] = 1;
+  }
+  if (lines < 16) return false;
+  sizes[dim] = 1;
+  sizes[side] = (lines + lines_per_tile - 1) / lines_per_tile;
+  std::array<Dims, count> strides;
+  for (int k = 0; k < count; ++k) {
+    strides[k] = all[k]->strides();
+    strides[k][side] = lines_per_tile;
+  }
+  Index after = 1;  // positions of the dimensions behind `side`
+  for (Index d = side + 1; d < sizes.size(); ++d) after *= sizes[d];
+  parallel_for(numel_of(sizes), all[0]->numel(), [&](Index begin, Index end) {
+    Walker<count> walker(sizes, strides);
+    walker.seek(begin);
+    for (; begin < end; ++begin, walker.next()) {
+      const Index first = begin / after % sizes[side] * lines_per_tile;
+      f(walker.offsets(), std::min(lines_per_tile, lines - first));
+    }
+  });
+  return true;
+}
+
+/// y = softmax(x) for `width` lines of n elements; the steps lead to the next element of a line.
+void softmax_tile(bool log, const float* x, Index x_step, float* y, Index y_step, Index n,
+                  Index width) {
+  const ElementwiseKernels& of = kernels().elementwise;
+  float row[lines_per_tile], top[lines_per_tile];
+  double sum[lines_per_tile] = {};
+  std::copy_n(x, width, top);
+  for (Index i = 1; i < n; ++i) {
+    const float* next = x + i * x_step;
+    reduction_kernels<float>().rows(ReductionOp::max, &next, 1, width, top);
+  }
+  for (Index i = 0; i < n; ++i) {
+    float* out = y + i * y_step;
+    float* power = log ? row : out;
+    of.binary_f32(BinaryOp::sub, {}, x + i * x_step, 1, top, 1, out, width);
+    of.unary_f32(UnaryOp::exp, {}, out, power, width);
+    for (Index j = 0; j < width; ++j) sum[j] += power[j];
+  }
+  for (Index j = 0; j < width; ++j)
+    row[j] = static_cast<float>(log ? std::log(sum[j]) : 1 / sum[j]);
+  for (Index i = 0; i < n; ++i) {
+    float* out = y + i * y_step;
+    of.binary_f32(log ? BinaryOp::sub : BinaryOp::mul, {}, out, 1, row, 1, out, width);
+  }
+}
+
+/// dx of such lines.
+void gradient_tile(bool log, const float* dy, Index dy_step, const float* y, Index y_step,
+                   float* dx, Index dx_step, Index n, Index width) {
+  double sum[lines_per_tile] = {};
+  float power[lines_per_tile];
+  for (Index i = 0; i < n; ++i) {
+    const float *g = dy + i * dy_step, *p = y + i * y_step;
+    for (Index j = 0; j < width; ++j)
+      sum[j] += log ? g[j] : static_cast<double>(g[j]) * static_cast<double>(p[j]);
+  }
+  for (Index i = 0; i < n; ++i) {
+    const float *g = dy + i * dy_step, *p = y + i * y_step;
+    float* to = dx + i * dx_step;
+    if (log) kernels().elementwise.unary_f32(UnaryOp::exp, {}, p, power, width);
+    for (Index j = 0; j < width; ++j) {
+      const auto s = static_cast<float>(sum[j]);
+      to[j] = log ? g[j] - power[j] * s : p[j] * (g[j] - s);
+    }
+  }
+}
+
 }  // namespace
 
 void CpuBackend::do_softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) {
   const std::int64_t n = size_along(x, dim);
   const std::int64_t x_stride = stride_along(x, dim), y_stride = stride_along(y, dim);
+  const auto of_tile = [&](const Offsets<2>& at, Index width) {
+    softmax_tile(log, x.data_ptr<float>() + at[0], x_stride, y.data_ptr<float>() + at[1], y_stride,
+                 n, width);
+  };
+  if (x.numel() == 0 || for_each_tile(dim, of_tile, x, y)) return;
   visit_float_compute(x.dtype(), "softmax", [&]<class C>() {
     const bool y_dense = y.dtype() == dtype_of<C> && y_stride == 1;
     auto make_body = [&] {
@@ -72,6 +167,11 @@ void CpuBackend::do_softmax_backward(bool log, const Tensor& dy, const Tensor& y
   const std::int64_t n = size_along(y, dim);
   const std::int64_t dy_stride = stride_along(dy, dim), y_stride = stride_along(y, dim);
   const std::int64_t dx_stride = stride_along(dx, dim);
+  const auto of_tile = [&](const Offsets<3>& at, Index width) {
+    gradient_tile(log, dy.data_ptr<float>() + at[0], dy_stride, y.data_ptr<float>() + at[1],
+                  y_stride, dx.data_ptr<float>() + at[2], dx_stride, n, width);
+  };
+  if (y.numel() == 0 || for_each_tile(dim, of_tile, dy, y, dx)) return;
   visit_float_compute(y.dtype(), "softmax_backward", [&]<class C>() {
     const bool dx_dense = dx.dtype() == dtype_of<C> && dx_stride == 1;
     auto make_body = [&] {

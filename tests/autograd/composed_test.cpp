@@ -255,5 +255,30 @@ TEST(Composed, Errors) {
   EXPECT_ERROR(isclose(m, m, {.rtol = -1}), Error, "must not be negative");
 }
 
+/// Many points take the product of both. Coincident ones have a gradient of 0.
+TEST(Cdist, OfManyPointsIsThatOfFew) {
+  for (const auto& [a_shape, b_shape] : std::vector<std::pair<Dims, Dims>>{
+           {{30, 5}, {7, 5}}, {{2, 3, 4}, {2, 40, 4}}, {{2, 1, 26, 3}, {3, 26, 3}}}) {
+    const Tensor a = randn(a_shape, {.dtype = f64}).requires_grad_(),
+                 b = randn(b_shape, {.dtype = f64}).requires_grad_();
+    const Tensor y = cdist(a, b), want = vector_norm(unsqueeze(a, -2) - unsqueeze(b, -3), 2, {-1});
+    // The squares, at most about 100, are rounded; a distance of 0.01 has 100 times their error.
+    EXPECT_TRUE(all_close(y, want, 1e-11));
+    const Tensor dy = randn(y.shape(), {.dtype = f64});
+    const GradOptions options{.grad_outputs = {dy}, .create_graph = true};
+    const Tensors got = grad({y}, {a, b}, options), wanted = grad({want}, {a, b}, options);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_TRUE(all_close(got[i], wanted[i], 1e-9));
+      EXPECT_TRUE(all_close(grad({square(got[i]).sum()}, {a}, {.retain_graph = true})[0],
+                            grad({square(wanted[i]).sum()}, {a}, {.retain_graph = true})[0], 1e-5));
+    }
+  }
+  const Tensor same = ones({30, 2}).requires_grad_();
+  cdist(same, same.detach()).sum().backward();
+  EXPECT_TRUE(all_close(same.grad(), zeros({30, 2}), 0));
+  const Autocast autocast(Device::cpu(), bf16);
+  EXPECT_EQ(cdist(ones({30, 2}), ones({30, 2})).dtype(), f32);
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -12,6 +12,8 @@
 namespace rondo {
 namespace {
 
+using test::as;
+
 constexpr UnaryOp last_unary = UnaryOp::clamp;
 constexpr BinaryOp last_binary = BinaryOp::clamp_backward;
 
@@ -285,6 +287,34 @@ TEST(Strided, AnyLayoutGivesTheSameNumbers) {
     auto va = a.to_vector<float>(), vb = b.to_vector<float>(), vc = c.to_vector<float>(),
          got = y.to_vector<float>();
     for (std::size_t i = 0; i < got.size(); ++i) ASSERT_FLOAT_EQ(got[i], va[i] * vb[i] + vc[i]);
+  }
+}
+
+/// Bools have loops of their own, on bytes.
+TEST(Bools, HaveTheResultsOfIntegers) {
+  const Tensor numbers = randint(0, 2, {7, 40, 33}), others = randint(0, 2, {7, 40, 33});
+  const auto cut = [](const Tensor& x, int kind) {
+    if (kind == 0) return x;
+    if (kind == 1) return x.as_view({33, 40, 7}, {1, 33, 1320}, 0);  // reversed dimensions
+    if (kind == 2) return x.as_view({7, 40, 16}, {1320, 33, 2}, 1);  // every second element
+    return x.as_view({7, 40, 33}, {1320, 0, 1}, 0);                  // a repeated row
+  };
+  for (const BinaryOp op :
+       {BinaryOp::logical_and, BinaryOp::logical_or, BinaryOp::logical_xor, BinaryOp::bitwise_and,
+        BinaryOp::bitwise_or, BinaryOp::bitwise_xor, BinaryOp::eq, BinaryOp::ne, BinaryOp::lt,
+        BinaryOp::ge, BinaryOp::mul, BinaryOp::maximum}) {
+    for (int kind = 0; kind < 4; ++kind) {
+      SCOPED_TRACE(concat(name_of(op), ", layout ", kind));
+      const Tensor a = cut(as(numbers, boolean), kind), b = cut(as(others, boolean), kind),
+                   y = Tensor::empty(a.shape(), {.dtype = boolean}),
+                   want = Tensor::empty(a.shape(), {.dtype = i64});
+      backend(a).binary(op, a, b, y, {});
+      backend(a).binary(op, cut(numbers, kind), cut(others, kind), want, {});
+      EXPECT_TRUE(test::identical(as(y, i64), want));
+      backend(a).unary(UnaryOp::logical_not, a, y, {});
+      backend(a).unary(UnaryOp::logical_not, cut(numbers, kind), want, {});
+      EXPECT_TRUE(test::identical(as(y, i64), want));
+    }
   }
 }
 

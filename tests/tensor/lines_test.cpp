@@ -108,6 +108,33 @@ TEST(Softmax, RowsSumToOneAtAwkwardSizes) {
   EXPECT_THROW(backend(integers).softmax(false, integers, 1, empty_like(integers)), DTypeError);
 }
 
+/// Along a dimension that is not the fastest, many lines are computed together.
+TEST(Softmax, LinesSideBySideAreThoseOfF64) {
+  for (const auto& [shape, dim] : std::vector<std::pair<Dims, std::int64_t>>{{{3, 5, 300}, 1},
+                                                                             {{2, 6, 7, 9, 3}, 1},
+                                                                             {{7, 2, 16}, 0},
+                                                                             {{1, 1, 257}, 0},
+                                                                             {{9, 1000}, 0}}) {
+    for (const bool log : {false, true}) {
+      const Tensor x = empty(shape), y = empty_like(x), dy = randn(shape), dx = empty_like(x);
+      backend(x).normal(x, Philox{7, 1}, 0, 4);
+      x.data_ptr<float>()[1] = -INFINITY;
+      x.data_ptr<float>()[2] = INFINITY;
+      x.data_ptr<float>()[3] = NAN;
+      const Tensor wide = as(x, f64), want = empty_like(wide), want_dx = empty_like(wide);
+      backend(x).softmax(log, x, dim, y);
+      backend(x).softmax(log, wide, dim, want);
+      // A logarithm is up to 40 here.
+      EXPECT_TRUE(all_close(as(y, f64), want, 4 * tolerance(f32), 4 * tolerance(f32)));
+      backend(x).softmax_backward(log, dy, y, dim, dx);
+      backend(x).softmax_backward(log, as(dy, f64), as(y, f64), dim, want_dx);
+      EXPECT_TRUE(all_close(as(dx, f64), want_dx, tolerance(f32, shape[dim], 4)));
+      backend(x).softmax(log, x, dim, x);
+      EXPECT_TRUE(identical(x, y)) << "in place";
+    }
+  }
+}
+
 struct NanLast {
   using type = double;
   bool operator()(double a, double b) const { return a < b || (a == a && b != b); }
