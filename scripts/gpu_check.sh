@@ -130,10 +130,10 @@ trap 'rm -rf "$scratch"' EXIT
 wheels=$scratch/environment/lib/python3/site-packages/nvidia
 mkdir -p "$wheels"
 [ -z "$python" ] || "$python" - "$wheels" <<'END'
-import importlib.util, os, sys
-spec = importlib.util.find_spec("nvidia")
-for folder in list(spec.submodule_search_locations or []) if spec else []:
-    for package in os.scandir(folder):
+import os, sys
+for folder in sys.path:
+    folder = os.path.join(folder, "nvidia")
+    for package in os.scandir(folder) if os.path.isdir(folder) else []:
         link = os.path.join(sys.argv[1], package.name)
         if package.is_dir() and not os.path.lexists(link):
             os.symlink(os.path.abspath(package.path), link)

@@ -393,6 +393,7 @@ Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
   const OpRange op("lerp");
   // The end that is nearer is exact.
   const Tensor way = b - a;
+  if (!is_floating(way.dtype())) return weight < 0.5 ? a + way * weight : b - way * (1 - weight);
   return weight < 0.5 ? add(a, way, weight) : sub(b, way, 1 - weight);
 }
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {

@@ -47,12 +47,15 @@ struct KernelBackward final : Node {
   Tensors backward(const Tensors& dy) override {
     const Tensor x = this->x.get(*this);
     if (GradMode::is_enabled())  // the kernel's result could not be differentiated
-      return {to(dy[0] * Derivative::slope(widened(x), params), x.dtype())};
+      return {to(Derivative::in_ops(widened(dy[0]), widened(x), params), x.dtype())};
     const Tensor dx = Tensor::empty_like(x);
     backend(x).binary(Derivative::op, dy[0], x, dx, params);
     return {dx};
   }
   void release_saved() override { x.reset(); }
+  void attributes(AttributeVisitor& v) override {
+    if constexpr (requires { Derivative::tell(v, params); }) Derivative::tell(v, params);
+  }
 };
 
 template <class Derivative, class F>
@@ -64,20 +67,26 @@ Tensor by_kernel(const char* name, UnaryOp op, const Tensor& x, OpParams params,
 
 struct EluDerivative {  // alpha: of elu; beta: scale; gamma: input_scale
   static constexpr BinaryOp op = BinaryOp::elu_backward;
-  static Tensor slope(const Tensor& x, const OpParams& p) {
-    return where(gt(x, 0), p.beta, exp(negative_part(x) * p.gamma) * (p.alpha * p.beta * p.gamma));
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, const OpParams& p) {
+    return dy *
+           where(gt(x, 0), p.beta, exp(negative_part(x) * p.gamma) * (p.alpha * p.beta * p.gamma));
+  }
+  static void tell(AttributeVisitor& v, const OpParams& p) {
+    v.real("alpha", p.alpha);
+    v.real("scale", p.beta);
+    v.real("input_scale", p.gamma);
   }
 };
 struct HardsigmoidDerivative {
   static constexpr BinaryOp op = BinaryOp::hardsigmoid_backward;
-  static Tensor slope(const Tensor& x, const OpParams&) {
-    return to(logical_and(gt(x, -3), lt(x, 3)), x.dtype()) / 6;
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, const OpParams&) {
+    return masked_fill(dy / 6, logical_not(logical_and(gt(x, -3), lt(x, 3))), 0.0);
   }
 };
 struct HardswishDerivative {
   static constexpr BinaryOp op = BinaryOp::hardswish_backward;
-  static Tensor slope(const Tensor& x, const OpParams&) {
-    return where(ge(x, 3), 1.0, masked_fill(x / 3 + 0.5, le(x, -3), 0.0));
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, const OpParams&) {
+    return where(ge(x, 3), dy, masked_fill(dy * (x / 3 + 0.5), le(x, -3), 0.0));
   }
 };
 

@@ -295,9 +295,11 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
   require_pair(x, y, "smooth_l1_loss");
   require(beta >= 0, "smooth_l1_loss: beta ", beta, " is negative");
   if (beta == 0) return reduced(abs(sub(x, y)), reduction);
-  const Tensor losses =
-      to(pairwise(BinaryOp::smooth_l1, x, y, "smooth_l1_loss", {.alpha = beta}), x.dtype());
-  return reduced(record<SmoothL1Backward>({x, y}, losses, x, y, beta), reduction);
+  // A target of another dtype is not rounded to that of x.
+  const bool one_dtype = x.dtype() == y.dtype();
+  const Tensor losses = pairwise(BinaryOp::smooth_l1, one_dtype ? x : widened(x),
+                                 one_dtype ? y : widened(y), "smooth_l1_loss", {.alpha = beta});
+  return reduced(record<SmoothL1Backward>({x, y}, to(losses, x.dtype()), x, y, beta), reduction);
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction, TargetScale target) {

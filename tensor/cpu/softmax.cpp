@@ -52,7 +52,7 @@ void gradient_line(bool log, const double* dy, const double* y, std::int64_t n, 
 }
 
 using Index = std::int64_t;
-constexpr Index lines_per_tile = 256;
+constexpr Index lines_per_tile = 256;  // at most
 
 /// If all operands are f32 and have a dimension along which their lines of `dim` lie side by side,
 /// calls f(offsets, width) for the first elements of each `width` lines, and returns true.
@@ -71,12 +71,15 @@ bool for_each_tile(Index dim, const F& f, const Operands&... xs) {
     sizes[d] = 1;
   }
   if (lines < 16) return false;
-  sizes[dim] = 1;
-  sizes[side] = (lines + lines_per_tile - 1) / lines_per_tile;
+  sizes[dim] = sizes[side] = 1;
+  const Index others = numel_of(sizes), share = lines * others / threads_for(all[0]->numel());
+  const Index tile_width =
+      std::clamp(share / 16 * 16, Index{16}, lines_per_tile);  // work for all threads
+  sizes[side] = (lines + tile_width - 1) / tile_width;
   std::array<Dims, count> strides;
   for (int k = 0; k < count; ++k) {
     strides[k] = all[k]->strides();
-    strides[k][side] = lines_per_tile;
+    strides[k][side] = tile_width;
   }
   Index after = 1;  // positions of the dimensions behind `side`
   for (Index d = side + 1; d < sizes.size(); ++d) after *= sizes[d];
@@ -84,8 +87,8 @@ bool for_each_tile(Index dim, const F& f, const Operands&... xs) {
     Walker<count> walker(sizes, strides);
     walker.seek(begin);
     for (; begin < end; ++begin, walker.next()) {
-      const Index first = begin / after % sizes[side] * lines_per_tile;
-      f(walker.offsets(), std::min(lines_per_tile, lines - first));
+      const Index first = begin / after % sizes[side] * tile_width;
+      f(walker.offsets(), std::min(tile_width, lines - first));
     }
   });
   return true;

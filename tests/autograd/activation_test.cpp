@@ -27,6 +27,13 @@ TEST(Activation, DerivativesAtInfinitiesAndNaN) {
     EXPECT_TRUE(all_close(gradient(leaky, create_graph), tensor<float>({inf, 0.75f, inf, 1}), 0));
     auto flat = [](const Tensor& x) { return leaky_relu(x, 0); };
     EXPECT_TRUE(all_close(gradient(flat, create_graph), tensor<float>({NAN, 0, NAN, 1}), 0));
+    auto outside = [&](auto f) {  // beyond -3 and 3, and at them
+      Tensor x = tensor<float>({-5, -3, 3, 5}).requires_grad_();
+      Tensor dy = tensor<float>({inf, inf, inf, inf});
+      return grad({f(x)}, {x}, {.grad_outputs = {dy}, .create_graph = create_graph})[0].detach();
+    };
+    EXPECT_TRUE(all_close(outside(hardsigmoid), tensor<float>({0, 0, 0, 0}), 0));
+    EXPECT_TRUE(all_close(outside(hardswish), tensor<float>({0, 0, inf, inf}), 0));
   }
 }
 

@@ -255,6 +255,23 @@ TEST(Composed, Errors) {
   EXPECT_ERROR(isclose(m, m, {.rtol = -1}), Error, "must not be negative");
 }
 
+TEST(Lerp, OfIntegersIsAFloat) {
+  const Tensor a = tensor<std::int64_t>({0, 4}), b = tensor<std::int64_t>({4, 8});
+  EXPECT_TRUE(all_close(lerp(a, b, 0.25), tensor<float>({1, 5}), 0));
+  EXPECT_TRUE(all_close(lerp(a, b, 0.75), tensor<float>({3, 7}), 0));
+}
+
+/// Without a gradient a kernel multiplies, with one a tree.
+TEST(Prod, IsTheSameWithAndWithoutAGradient) {
+  const Tensor x = randn({3, 37, 5}) * 0.1 + 1;
+  for (const Dims& dims : {Dims{1}, Dims{0, 2}, Dims{2}}) {
+    const Tensor want = prod(x.to(f64), dims).to(f32);
+    EXPECT_TRUE(all_close(prod(x, dims), want, 40 * 0x1p-24, 40 * 0x1p-24));
+    EXPECT_TRUE(
+        all_close(prod(x.detach().requires_grad_(), dims), want, 40 * 0x1p-24, 40 * 0x1p-24));
+  }
+}
+
 /// Many points take the product of both. Coincident ones have a gradient of 0.
 TEST(Cdist, OfManyPointsIsThatOfFew) {
   for (const auto& [a_shape, b_shape] : std::vector<std::pair<Dims, Dims>>{

@@ -204,5 +204,12 @@ TEST(Loss, BceWithLogitsOfInfinities) {
   EXPECT_TRUE(std::isnan(bce_with_logits(leaf({NAN}), tensor<double>({1})).item()));
 }
 
+/// bf16 has no 301.
+TEST(SmoothL1, ATargetOfAnotherDtypeIsNotRounded) {
+  const Tensor x = full({1}, 300.0).to(bf16);
+  EXPECT_EQ(smooth_l1_loss(x, tensor<std::int64_t>({301})).item<double>(), 0.5);
+  EXPECT_EQ(huber_loss(x, full({1}, 301.0), {.delta = 2}).item<double>(), 0.5);
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -46,9 +46,11 @@ process_of() {
 
 # stop_ranks COUNT MPIRUN_PID: sends SIGTERM to all ranks. The first to receive it may end the others.
 stop_ranks() {
-  local rank processes=()
-  for ((rank = 0; rank < $1; ++rank)); do processes+=("$(process_of $rank "$2")"); done
-  kill -TERM "${processes[@]}"
+  local environments
+  mapfile -t environments < <(pgrep -P "$2,$(pgrep -d, -P "$2")" | sed 's|.*|/proc/&/environ|')
+  mapfile -t environments < <(grep -lzE '^(OMPI_COMM_WORLD_RANK|PMI_RANK)=' "${environments[@]}" | cut -d/ -f3)
+  [ ${#environments[@]} -eq "$1" ] || fail "${#environments[@]} ranks are running, not $1"
+  kill -TERM "${environments[@]}"
 }
 
 # until_checkpoint: waits until the run in the background has written its first checkpoint to stopped/.

@@ -1,6 +1,6 @@
 # 1, 2 and 4 ranks, with 1 or 2 threads: bit-identical; also when stopped on 4 and resumed on 2.
 use_few_images
-run=("${resnet[@]}" --epochs 4 --reproducible 8)
+run=("${resnet[@]}" --epochs 6 --reproducible 8)
 succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
 succeeds "${run[@]}" --threads 2 --checkpoint-dir two --json threads.json
 [ "$(field param_hash straight.json)" = "$(field param_hash threads.json)" ] || fail "two threads have other weights"
@@ -18,7 +18,7 @@ grep -q "stopped by a signal" "$log" || fail "the signal did not stop the run"
 succeeds "${mpirun[@]}" -np 2 "${run[@]}" --checkpoint-dir "$work/stopped" --resume --json resumed.json
 ! grep -q "last digits" "$log" || fail "a reproducible run announces that digits will differ"
 [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
-fails_saying "--reproducible 8, this one has --reproducible unset" "${resnet[@]}" --epochs 4 --checkpoint-dir stopped --resume
+fails_saying "--reproducible 8, this one has --reproducible unset" "${resnet[@]}" --epochs 6 --checkpoint-dir stopped --resume
 fails_saying "--reproducible 6: shards must be a power of two" "${resnet[@]}" --reproducible 6
 fails_saying "8 shards do not divide by 3 ranks" "${mpirun[@]}" -np 3 "${resnet[@]}" --batch 24 --reproducible 8
 fails_saying "a batch of 8 does not divide by 32 shards" "${resnet[@]}" --reproducible 32
