@@ -31,7 +31,7 @@ set(rondo_left_out_sanitized
     # Whole data sets: their readers run on the same formats in small files.
     "data/mnist *PackageOfTheDistribution"
     "data/open *OfficialSetsHaveTheirStatistics"
-    # What is not sanitized itself: compiled programs, and cuDNN.
+    # Code that is not sanitized: the programs that the exporter writes, and cuDNN.
     "extras/export_cpp/export_cpp *DepthwiseAndPools:*UNet:*TransposedConvolutions:*Transformer:*ResNet20"
     "tensor/cuda/attention_plan *TheRealLibrary*"
     "tensor/cuda/conv_plan *TheRealLibrary*:ConvPlans.ThereAre*"

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "autograd/autocast.h"
+#include "autograd/ops/activation_node.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/fused.h"
 #include "autograd/ops/indexing.h"
@@ -19,31 +20,9 @@
 namespace rondo {
 namespace {
 
-/// dx = f(dy, saved) in one pass. Under create_graph, that pass could not be differentiated, so the
-/// same formula is computed with ops. Each Derivative below has both versions.
-template <class Derivative>
-Tensor one_pass(const Tensor& dy, const Tensor& saved, OpParams params = {}) {
-  if (GradMode::is_enabled()) return Derivative::in_ops(dy, saved, params);
-  Tensor dx = Tensor::empty_like(saved);
-  backend(dy).binary(Derivative::op, dy, saved, dx, params);
-  return dx;
-}
-
-template <class Derivative>
-struct ActivationBackward final : Node {
-  SavedTensor saved;
-  OpParams params;
-  explicit ActivationBackward(const Tensor& x, OpParams params = {}) : saved(x), params(params) {}
-  ActivationBackward(const Tensor& y, SavedTensor::OutputTag tag) : saved(y, tag) {}
-  const char* name() const override { return Derivative::name; }
-  Tensors backward(const Tensors& dy) override {
-    return {one_pass<Derivative>(dy[0], saved.get(*this), params)};
-  }
-  void release_saved() override { saved.reset(); }
-  void attributes(AttributeVisitor& v) override {
-    if constexpr (requires { Derivative::tell(v, params); }) Derivative::tell(v, params);
-  }
-};
+using detail::activation_from_input;
+using detail::activation_from_output;
+using detail::ActivationBackward;
 
 struct ReluDerivative {  // dy where y > 0 or y is NaN; saving y lets x be freed
   static constexpr auto name = "relu";
@@ -100,16 +79,6 @@ struct SiluDerivative {  // s (1 + x (1 - s)), s = sigmoid(x)
     return dy * (s * (x * (1 - s) + 1));
   }
 };
-
-template <class Derivative>
-Tensor activation_from_input(UnaryOp op, const Tensor& x, OpParams params = {}) {
-  return record<ActivationBackward<Derivative>>({x}, apply_unary(op, x, params), x, params);
-}
-template <class Derivative>
-Tensor activation_from_output(UnaryOp op, const Tensor& x) {
-  Tensor y = apply_unary(op, x);
-  return record<ActivationBackward<Derivative>>({x}, y, y, SavedTensor::output);
-}
 
 struct SoftplusBackward final : Node {
   SavedTensor x;

@@ -7,8 +7,8 @@
 
 #include <limits>
 
-#include "autograd/grad_mode.h"
 #include "autograd/ops/activation.h"
+#include "autograd/ops/activation_node.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/indexing.h"
@@ -36,40 +36,20 @@ Tensor activation(const char* name, const Tensor& x, F f) {
   return to(f(widened(x)), x.dtype());
 }
 
-/// The derivative of an activation that has kernels.
-template <class Derivative>
-struct KernelBackward final : Node {
-  const char* op;
-  SavedTensor x;
-  OpParams params;
-  KernelBackward(const char* op, const Tensor& x, OpParams params) : op(op), x(x), params(params) {}
-  const char* name() const override { return op; }
-  Tensors backward(const Tensors& dy) override {
-    const Tensor x = this->x.get(*this);
-    if (GradMode::is_enabled())  // the kernel's result could not be differentiated
-      return {to(Derivative::in_ops(widened(dy[0]), widened(x), params), x.dtype())};
-    const Tensor dx = Tensor::empty_like(x);
-    backend(x).binary(Derivative::op, dy[0], x, dx, params);
-    return {dx};
-  }
-  void release_saved() override { x.reset(); }
-  void attributes(AttributeVisitor& v) override {
-    if constexpr (requires { Derivative::tell(v, params); }) Derivative::tell(v, params);
-  }
-};
-
+/// The kernels of an activation, or under a trace its formula.
 template <class Derivative, class F>
-Tensor by_kernel(const char* name, UnaryOp op, const Tensor& x, OpParams params, F f) {
-  if (TraceMode::is_enabled()) return activation(name, x, f);
-  require_float(x, name);
-  return record<KernelBackward<Derivative>>({x}, apply_unary(op, x, params), name, x, params);
+Tensor by_kernel(UnaryOp op, const Tensor& x, OpParams params, F f) {
+  if (TraceMode::is_enabled()) return activation(Derivative::name, x, f);
+  require_float(x, Derivative::name);
+  return detail::activation_from_input<Derivative>(op, x, params);
 }
 
 struct EluDerivative {  // alpha: of elu; beta: scale; gamma: input_scale
+  static constexpr auto name = "elu";
   static constexpr BinaryOp op = BinaryOp::elu_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& x, const OpParams& p) {
-    return dy *
-           where(gt(x, 0), p.beta, exp(negative_part(x) * p.gamma) * (p.alpha * p.beta * p.gamma));
+    const Tensor below = exp(negative_part(widened(x)) * p.gamma) * (p.alpha * p.beta * p.gamma);
+    return to(dy * where(gt(x, 0), p.beta, below), x.dtype());
   }
   static void tell(AttributeVisitor& v, const OpParams& p) {
     v.real("alpha", p.alpha);
@@ -77,24 +57,32 @@ struct EluDerivative {  // alpha: of elu; beta: scale; gamma: input_scale
     v.real("input_scale", p.gamma);
   }
 };
+struct SeluDerivative : EluDerivative {
+  static constexpr auto name = "selu";
+};
+struct CeluDerivative : EluDerivative {
+  static constexpr auto name = "celu";
+};
 struct HardsigmoidDerivative {
+  static constexpr auto name = "hardsigmoid";
   static constexpr BinaryOp op = BinaryOp::hardsigmoid_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& x, const OpParams&) {
     return masked_fill(dy / 6, logical_not(logical_and(gt(x, -3), lt(x, 3))), 0.0);
   }
 };
 struct HardswishDerivative {
+  static constexpr auto name = "hardswish";
   static constexpr BinaryOp op = BinaryOp::hardswish_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& x, const OpParams&) {
-    return where(ge(x, 3), dy, masked_fill(dy * (x / 3 + 0.5), le(x, -3), 0.0));
+    const Tensor between = masked_fill(dy * (widened(x) / 3 + 0.5), le(x, -3), 0.0);
+    return to(where(ge(x, 3), dy, between), x.dtype());
   }
 };
 
-Tensor scaled_elu(const char* name, const Tensor& x, double alpha, double scale,
-                  double input_scale) {
-  return by_kernel<EluDerivative>(
-      name, UnaryOp::elu, x, {.alpha = alpha, .beta = scale, .gamma = input_scale},
-      [=](const Tensor& x) {
+template <class Derivative>
+Tensor scaled_elu(const Tensor& x, double alpha, double scale, double input_scale) {
+  return by_kernel<Derivative>(
+      UnaryOp::elu, x, {.alpha = alpha, .beta = scale, .gamma = input_scale}, [=](const Tensor& x) {
         return relu(x) * scale + expm1(negative_part(x) * input_scale) * (alpha * scale);
       });
 }
@@ -144,13 +132,13 @@ struct LogsigmoidBackward final : Node {
 
 }  // namespace
 
-Tensor elu(const Tensor& x, double alpha) { return scaled_elu("elu", x, alpha, 1, 1); }
+Tensor elu(const Tensor& x, double alpha) { return scaled_elu<EluDerivative>(x, alpha, 1, 1); }
 Tensor selu(const Tensor& x) {
-  return scaled_elu("selu", x, 1.6732632423543772848, 1.0507009873554804934, 1);
+  return scaled_elu<SeluDerivative>(x, 1.6732632423543772848, 1.0507009873554804934, 1);
 }
 Tensor celu(const Tensor& x, double alpha) {
   require(alpha != 0, "celu: alpha must not be 0");
-  return scaled_elu("celu", x, alpha, 1, 1 / alpha);
+  return scaled_elu<CeluDerivative>(x, alpha, 1, 1 / alpha);
 }
 
 Tensor glu(const Tensor& x, std::int64_t dim) {
@@ -208,11 +196,10 @@ Tensor relu6(const Tensor& x) {
 }
 Tensor hardsigmoid(const Tensor& x) {
   return by_kernel<HardsigmoidDerivative>(
-      "hardsigmoid", UnaryOp::hardsigmoid, x, {},
-      [](const Tensor& x) { return (clamp(x, -3, 3) + 3) / 6; });
+      UnaryOp::hardsigmoid, x, {}, [](const Tensor& x) { return (clamp(x, -3, 3) + 3) / 6; });
 }
 Tensor hardswish(const Tensor& x) {
-  return by_kernel<HardswishDerivative>("hardswish", UnaryOp::hardswish, x, {},
+  return by_kernel<HardswishDerivative>(UnaryOp::hardswish, x, {},
                                         [](const Tensor& x) { return x * hardsigmoid(x); });
 }
 

@@ -46,11 +46,11 @@ process_of() {
 
 # stop_ranks COUNT MPIRUN_PID: sends SIGTERM to all ranks. The first to receive it may end the others.
 stop_ranks() {
-  local environments
+  local environments ranks
   mapfile -t environments < <(pgrep -P "$2,$(pgrep -d, -P "$2")" | sed 's|.*|/proc/&/environ|')
-  mapfile -t environments < <(grep -lzE '^(OMPI_COMM_WORLD_RANK|PMI_RANK)=' "${environments[@]}" | cut -d/ -f3)
-  [ ${#environments[@]} -eq "$1" ] || fail "${#environments[@]} ranks are running, not $1"
-  kill -TERM "${environments[@]}"
+  mapfile -t ranks < <(grep -lzE '^(OMPI_COMM_WORLD_RANK|PMI_RANK)=' "${environments[@]}" | cut -d/ -f3)
+  [ ${#ranks[@]} -eq "$1" ] || fail "${#ranks[@]} ranks are running, not $1"
+  kill -TERM "${ranks[@]}"
 }
 
 # until_checkpoint: waits until the run in the background has written its first checkpoint to stopped/.
