@@ -22,6 +22,8 @@ namespace {
 thread_local int depth = 0;  // number of nested backward calls on this thread
 thread_local std::vector<std::function<void()>> callbacks;
 thread_local std::uint64_t backwards = 0;  // outermost calls that have ended
+// The nodes whose gradients the running node must compute; null: all.
+thread_local const std::unordered_set<Node*>* wanted = nullptr;
 
 bool has_nan(const Tensor& x) {
   Tensor flags = Tensor::empty(x.shape(), {.dtype = boolean, .device = x.device()});
@@ -155,7 +157,7 @@ class TapeRun {
     for (const Tensor& gradient : gradients) any = any || gradient.defined();
     Tensors results(node->edges.size());
     if (any) {
-      results = node->backward(gradients);
+      results = run_backward(*node, gradients);
       gradients.clear();
       if (!node->edges.empty()) check(*node, results);
       if (!options_.retain_graph) node->release_saved();
@@ -168,6 +170,14 @@ class TapeRun {
         ready_.push(edge.node);
       }
     }
+  }
+
+  Tensors run_backward(Node& node, const Tensors& gradients) const {
+    struct Restore {
+      const std::unordered_set<Node*>* before;
+      ~Restore() { wanted = before; }
+    } restore{std::exchange(wanted, captures_.empty() ? nullptr : &needed_)};
+    return node.backward(gradients);
   }
 
   /// Runs the hooks on a node's outputs, or on a leaf. Copies the lists, because a hook may remove
@@ -281,6 +291,11 @@ void run(TapeRun& task, const Tensors& roots, const Tensors& gradients) {
 }
 
 }  // namespace
+
+bool Node::wants(std::size_t i) const {
+  Node* node = edges[i].node.get();
+  return node != nullptr && (wanted == nullptr || wanted->contains(node));
+}
 
 void backward(const Tensors& roots, const Tensors& gradients, BackwardOptions options) {
   options.retain_graph = options.retain_graph || options.create_graph;

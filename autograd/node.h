@@ -72,8 +72,9 @@ class Node : public std::enable_shared_from_this<Node> {
   /// (autograd/trace.h).
   virtual void attributes(AttributeVisitor&) {}
 
-  /// Whether any node needs the gradient of input i.
-  bool wants(std::size_t i) const { return edges[i].node != nullptr; }
+  /// Whether any node needs the gradient of input i. While `grad` runs, only nodes that lead to its
+  /// inputs do.
+  bool wants(std::size_t i) const;
   /// The sequence that the next node will have.
   static std::uint64_t next_sequence();
 

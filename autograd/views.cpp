@@ -148,6 +148,7 @@ void attach_write(const std::shared_ptr<Node>& write, const Tensor& x) {
   std::vector<Edge> edges = write->edges;
   edges[0] = gradient_edge(base);
   attach(node, {}, {&base, 1});
+  write->edges = edges;  // for `wants`
   node->edges = std::move(edges);
   write->outputs.push_back({x.shape(), x.dtype(), x.device()});
 }

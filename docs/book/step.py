@@ -22,7 +22,7 @@ LINES = {  # where a kind of event happens: a file, and a text that one line of 
     "zero_grad": ("autograd/autograd_meta.cpp", "void Tensor::zero_grad() const {"),
     "record": ("autograd/record.h", "if (any_requires_grad(in)) attach(std::make_shared<N>(std::forward<Args>(args)...), in, {&y, 1});"),
     "tape": ("autograd/engine.cpp", "void count_dependencies("),
-    "run": ("autograd/engine.cpp", "results = node->backward(gradients);"),
+    "run": ("autograd/engine.cpp", "return node.backward(gradients);"),
     "leaf": ("autograd/accumulate_grad.cpp", "meta.grad_defined = true;"),
     "slot": ("autograd/accumulate_grad.cpp", "backend(dy).copy(dy, meta.grad_slot);"),
     "fill": ("dist/data_parallel/ddp.cpp", "if (--buckets_[b].pending > 0) return;"),

@@ -136,6 +136,17 @@ TEST(Engine, ModifiedSavedTensorIsNamed) {
       << message;
 }
 
+// The gradient of w needs h, which has changed; that of x does not, and is all that grad computes.
+TEST(Engine, GradComputesOnlyWhatItIsAskedFor) {
+  const Tensor x = leaf({2}), w = leaf({3}), h = x * 5.0;
+  const Tensor y = h * w;
+  h.add_(tensor<double>({1}));
+  EXPECT_THROW(grad({y}, {w}, {.retain_graph = true}), AutogradError);
+  EXPECT_EQ(grad({y}, {x}, {.retain_graph = true})[0].item<double>(), 15);
+  EXPECT_THROW(grad({y}, {x, w}, {.retain_graph = true}), AutogradError);
+  EXPECT_THROW(y.backward(), AutogradError);
+}
+
 TEST(Engine, NoGradAndDetach) {
   Tensor x = leaf({2});
   {
