@@ -4,18 +4,22 @@
 #include <string>
 #include <utility>
 
+#include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/creation.h"
 #include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
 
-Tensor pad_with_constant(const Tensor& x, std::int64_t dim, std::int64_t before, std::int64_t after,
-                         Scalar value) {
+/// Pads one dimension with ops that exporters know. Without positive padding the result is a view.
+Tensor pad_by_cat(const Tensor& x, std::int64_t dim, std::int64_t before, std::int64_t after,
+                  Scalar value) {
   const Tensor inner =
       narrow(x, dim, std::max<std::int64_t>(-before, 0),
              x.size(dim) + std::min<std::int64_t>(before, 0) + std::min<std::int64_t>(after, 0));
@@ -34,13 +38,61 @@ Tensor pad_with_constant(const Tensor& x, std::int64_t dim, std::int64_t before,
   return parts.size() == 1 ? inner : cat(parts, dim);
 }
 
+/// Calls f(dimension, before, after) for each dimension that changes.
+template <class F>
+void for_each_padded(const Tensor& x, const Dims& padding, F f) {
+  for (std::int64_t k = 0; 2 * k < padding.size(); ++k)
+    if (padding[2 * k] != 0 || padding[2 * k + 1] != 0)
+      f(x.dim() - 1 - k, padding[2 * k], padding[2 * k + 1]);
+}
+
+/// dx is the middle of dy: what negative padding leaves.
+struct PadBackward final : Node {
+  Dims padding;
+  double value;
+  PadBackward(const Dims& padding, Scalar value) : padding(padding), value(value.to<double>()) {}
+  const char* name() const override { return "pad"; }
+  Tensors backward(const Tensors& dy) override {
+    Dims removed = padding;
+    for (std::int64_t& amount : removed) amount = -amount;
+    return {pad(dy[0], removed)};
+  }
+  void attributes(AttributeVisitor& v) override {
+    v.integers("padding", padding);
+    v.real("value", value);
+  }
+};
+
+/// Fills a tensor, and copies what is left of x into its middle.
+Tensor pad_with_constant(const Tensor& x, const Dims& padding, Scalar value) {
+  const NoGradGuard no_grad;
+  Tensor inner = x;
+  Dims sizes = x.shape();
+  constexpr std::int64_t none = 0;
+  for_each_padded(x, padding, [&](std::int64_t dim, std::int64_t before, std::int64_t after) {
+    const std::int64_t left = x.size(dim) + std::min(before, none) + std::min(after, none);
+    inner = narrow(inner, dim, std::max(-before, none), left);
+    sizes[dim] = x.size(dim) + before + after;
+  });
+  TensorOptions options = x.options();
+  options.format = x.suggested_format();
+  if (sizes == inner.shape()) return empty(sizes, options).copy_(inner);
+  const Tensor y = full(sizes, value, options);
+  Tensor middle = y;
+  for_each_padded(x, padding, [&](std::int64_t dim, std::int64_t before, std::int64_t) {
+    middle = narrow(middle, dim, std::max(before, none), inner.size(dim));
+  });
+  middle.copy_(inner);
+  return y;
+}
+
 /// Picks each element of the result by its index in x. circular repeats what a negative number has
 /// left, the other modes what was there before.
 Tensor pad_with_elements(const Tensor& x, std::int64_t dim, std::int64_t before, std::int64_t after,
                          PadMode mode) {
   if (mode == PadMode::circular && std::min(before, after) < 0) {
     const std::int64_t none = 0;
-    const Tensor rest = pad_with_constant(x, dim, std::min(before, none), std::min(after, none), 0);
+    const Tensor rest = pad_by_cat(x, dim, std::min(before, none), std::min(after, none), 0);
     return pad_with_elements(rest, dim, std::max(before, none), std::max(after, none), mode);
   }
   const std::int64_t n = x.size(dim), most = std::max(before, after);
@@ -71,7 +123,6 @@ Tensor pad(const Tensor& x, const Dims& padding, PadMode mode, Scalar value) {
       x.shape(), ", the padding ", padding);
   require(is_constant || value.to<double>() == 0,
           "pad: a value can be given in the mode constant only");
-  Tensor y = x;
   for (std::int64_t k = 0; k < padded; ++k) {
     const std::int64_t dim = x.dim() - 1 - k, before = padding[2 * k], after = padding[2 * k + 1];
     const std::int64_t size = (CheckedSize(x.size(dim), "pad") + before + after).value();
@@ -79,11 +130,16 @@ Tensor pad(const Tensor& x, const Dims& padding, PadMode mode, Scalar value) {
                             after >= -x.size(dim) && (is_constant || x.size(dim) > 0),
                         "pad: nothing is left of dimension ", dim, " of ", x.shape(),
                         " with padding ", padding);
-    if (before == 0 && after == 0) continue;
-    y = is_constant ? pad_with_constant(y, dim, before, after, value)
-                    : pad_with_elements(y, dim, before, after, mode);
   }
-  return y.is_same(x) ? clone(x) : y;
+  if (is_constant && !TraceMode::is_enabled())
+    return record<PadBackward>({x}, pad_with_constant(x, padding, value), padding, value);
+  Tensor y = x;
+  for_each_padded(x, padding, [&](std::int64_t dim, std::int64_t before, std::int64_t after) {
+    y = is_constant ? pad_by_cat(y, dim, before, after, value)
+                    : pad_with_elements(y, dim, before, after, mode);
+  });
+  const bool is_view = std::ranges::all_of(padding, [](std::int64_t p) { return p <= 0; });
+  return is_view ? clone(y) : y;
 }
 
 Tensor pad(const Tensor& x, const Dims& padding, std::string_view mode, Scalar value) {

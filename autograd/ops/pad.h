@@ -1,6 +1,7 @@
 #pragma once
-// Padding. Composed of other ops, so that gradients of any order, dtypes and devices follow from
-// those.
+// Padding: fills and copies, or for other modes than constant selections by index, so that all
+// dtypes, devices and orders of gradients follow from those. Under TraceMode constant padding is
+// composed of ops that exporters know (narrow, full, cat).
 
 #include <cstdint>
 #include <string_view>

@@ -4,6 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/trace.h"
 #include "support/errors.h"
 #include "support/golden_case.h"
 #include "support/support.h"
@@ -48,7 +54,38 @@ TEST(Padding, KeepsTheDtypeAndCopies) {
                         tensor<std::int64_t>({7, 0, 1, 2, 7}, {1, 5})));
   EXPECT_TRUE(
       identical(pad(x, {1, 1}, PadMode::circular), tensor<std::int64_t>({2, 0, 1, 2, 0}, {1, 5})));
-  EXPECT_NE(pad(x, {0, 0}).data_ptr(), x.data_ptr());
+  for (const Dims& padding : {Dims{0, 0}, Dims{-1, 0}, Dims{0, -1}})
+    for (const PadMode mode : {PadMode::constant, PadMode::reflect, PadMode::circular}) {
+      const Tensor y = pad(x, padding, mode), before = y.clone();
+      x.add_(1);
+      EXPECT_TRUE(identical(y, before)) << padding;
+      const TraceMode trace;
+      const Tensor traced = pad(x, padding, mode);
+      EXPECT_NE(traced.storage().get(), x.storage().get()) << padding;
+    }
+}
+
+TEST(Padding, CopiesBitsAndSkipsWhatIsRemoved) {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const Tensor x = tensor<float>({inf, 1, 2, NAN}, {1, 4}).requires_grad_();
+  const Tensor y = pad(x, {-1, -1, 1, 0}, PadMode::constant, inf);
+  EXPECT_TRUE(identical(y.detach(), tensor<float>({inf, inf, 1, 2}, {2, 2})));
+  y.sum().backward();
+  EXPECT_TRUE(identical(x.grad(), tensor<float>({0, 1, 1, 0}, {1, 4})));
+  EXPECT_EQ(pad(zeros({}), {}).dim(), 0);
+  EXPECT_TRUE(identical(pad(zeros({0, 2}), {0, 0, 1, 2}, PadMode::constant, 3), full({3, 2}, 3.0)));
+  EXPECT_TRUE(identical(pad(ones({2}), {-2, 2}), zeros({2})));
+  const Tensor row = ones({1, 3}).expand({2, 3}), flag = ones({2}, {.dtype = boolean});
+  EXPECT_TRUE(identical(pad(row, {0, 0, 1, 0}), cat({zeros({1, 3}), ones({2, 3})}, 0)));
+  EXPECT_TRUE(identical(pad(flag, {1, 0}).to(f32), tensor<float>({0, 1, 1})));
+  EXPECT_TRUE(identical(pad(row.to(bf16), {-1, 0}).to(f32), ones({2, 2})));
+  const Tensor image = randn({2, 3, 4, 5}).contiguous(MemoryFormat::channels_last);
+  for (const Dims& padding : {Dims{-1, 0, 0, -2}, Dims{0, 0}, Dims{2, -1, -1, 3, 0, 1}}) {
+    const Tensor padded = pad(image, padding);
+    EXPECT_TRUE(padded.is_contiguous(MemoryFormat::channels_last)) << padding;
+    const TraceMode trace;
+    EXPECT_TRUE(identical(padded, pad(image, padding))) << padding;
+  }
 }
 
 TEST(Padding, Errors) {

@@ -9,6 +9,7 @@
 #include "autograd/ops/conv.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/norm.h"
+#include "autograd/ops/pad.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -51,6 +52,8 @@ TEST(Attributes, SayWhatOpsWereTold) {
   EXPECT_EQ(told<Dims>(permute(x, {3, 0, 2, 1}), "order"), Dims({3, 0, 2, 1}));
   EXPECT_EQ(told<std::int64_t>(slice(x, 2, 1, 4, 2), "start"), 1);
   EXPECT_EQ(told<std::int64_t>(slice(x, 2, 1, 4, 2), "step"), 2);
+  EXPECT_EQ(told<Dims>(pad(x, {1, -1}, PadMode::constant, 2), "padding"), Dims({1, -1}));
+  EXPECT_EQ(told<double>(pad(x, {1, -1}, PadMode::constant, 2), "value"), 2);
   EXPECT_TRUE(attributes_of(node_of(relu(x))).empty());
 }
 
