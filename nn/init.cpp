@@ -128,6 +128,46 @@ const Tensor& constant_(const Tensor& x, Scalar value) {
 const Tensor& zeros_(const Tensor& x) { return constant_(x, 0); }
 const Tensor& ones_(const Tensor& x) { return constant_(x, 1); }
 
+const Tensor& eye_(const Tensor& x) {
+  require<ShapeError>(x.dim() == 2, "init::eye_: needs a matrix, but the shape is ", x.shape());
+  NoGradGuard no_grad;
+  return x.copy_(eye(x.size(0), x.size(1)));
+}
+
+const Tensor& dirac_(const Tensor& weight, std::int64_t groups) {
+  require<ShapeError>(weight.dim() >= 3 && weight.dim() <= 5,
+                      "init::dirac_: needs the weight of a convolution, with three to five "
+                      "dimensions, but the shape is ",
+                      weight.shape());
+  require<ShapeError>(groups > 0 && weight.size(0) % groups == 0, "init::dirac_: ", groups,
+                      " groups do not divide ", weight.size(0), " filters");
+  NoGradGuard no_grad;
+  weight.zero_();
+  Tensor middles = weight;  // (K, C): the element in the middle of each window
+  while (middles.dim() > 2) middles = middles.select(2, middles.size(2) / 2);
+  const std::int64_t filters = weight.size(0) / groups;
+  for (std::int64_t g = 0; g < groups; ++g)
+    middles.narrow(0, g * filters, filters).copy_(eye(filters, weight.size(1)));
+  return weight;
+}
+
+const Tensor& sparse_(const Tensor& x, double sparsity, double stddev, Generator& generator) {
+  require<ShapeError>(x.dim() == 2, "init::sparse_: needs a matrix, but the shape is ", x.shape());
+  require(sparsity >= 0 && sparsity <= 1, "init::sparse_: the sparsity is ", sparsity,
+          ", but must be between 0 and 1");
+  require(stddev >= 0, "init::sparse_: the standard deviation is ", stddev,
+          ", but must not be negative");
+  normal_(x, 0, stddev, generator);
+  const std::int64_t rows = x.size(0);
+  const auto zeros = static_cast<std::int64_t>(std::ceil(sparsity * static_cast<double>(rows)));
+  NoGradGuard no_grad;
+  for (std::int64_t column = 0; column < x.size(1); ++column) {
+    const Tensor chosen = randperm(rows, {}, generator).narrow(0, 0, zeros).to(x.device());
+    x.select(1, column).index_fill_(0, chosen, 0);
+  }
+  return x;
+}
+
 const Tensor& xavier_uniform_(const Tensor& weight, double gain, Generator& generator) {
   Fans fans = calculate_fans(weight);
   double bound = gain * std::sqrt(6.0 / static_cast<double>(fans.in + fans.out));

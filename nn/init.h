@@ -37,6 +37,18 @@ const Tensor& trunc_normal_(const Tensor& x, double mean = 0, double stddev = 1,
 const Tensor& constant_(const Tensor& x, Scalar value);
 const Tensor& zeros_(const Tensor& x);
 const Tensor& ones_(const Tensor& x);
+/// Ones on the diagonal of a matrix, and zeros elsewhere. Throws ShapeError unless x has two
+/// dimensions.
+const Tensor& eye_(const Tensor& x);
+/// A convolution that passes its input on: weight (K, C, ...) with three to five dimensions. In
+/// each of `groups` groups of filters, filter i has a 1 in the middle of channel i, for as many
+/// channels as there are, and zeros elsewhere. Throws ShapeError for other numbers of dimensions
+/// and if `groups` does not divide K.
+const Tensor& dirac_(const Tensor& weight, std::int64_t groups = 1);
+/// N(0, stddev^2), and in each column ceil(sparsity rows) random elements are 0. Throws ShapeError
+/// unless x has two dimensions, and Error unless sparsity is in [0, 1] and stddev is not negative.
+const Tensor& sparse_(const Tensor& x, double sparsity, double stddev = 0.01,
+                      Generator& generator = default_generator());
 
 /// Glorot & Bengio 2010: U(-b, b), b = gain sqrt(6 / (fan_in + fan_out)).
 const Tensor& xavier_uniform_(const Tensor& weight, double gain = 1,

@@ -127,6 +127,31 @@ TEST_F(Init, OrthogonalRowsOrColumns) {
   }
 }
 
+TEST_F(Init, EyeAndDiracPassTheirInputOn) {
+  const Tensor matrix = randn({3, 5});
+  EXPECT_TRUE(identical(matmul(eye_(empty({4, 3})), matrix).narrow(0, 0, 3), matrix));
+  EXPECT_EQ(eye_(empty({4, 3})).sum().item(), 3);
+  const Tensor image = randn({1, 2, 7, 9});
+  const Tensor filters = dirac_(randn({5, 2, 3, 3}));
+  EXPECT_EQ(filters.sum().item(), 2);
+  const Tensor y = conv2d(image, filters, {}, {.padding = 1});
+  EXPECT_TRUE(identical(y.narrow(1, 0, 2), image));
+  EXPECT_TRUE(identical(y.narrow(1, 2, 3), zeros({1, 3, 7, 9})));
+  // Two groups of two filters, each for two channels; windows of an even size, and one dimension.
+  const Tensor wide = randn({1, 4, 6, 6});
+  EXPECT_TRUE(identical(
+      conv2d(wide, dirac_(randn({4, 2, 3, 3}), 2), {}, {.padding = 1, .groups = 2}), wide));
+  EXPECT_EQ(dirac_(randn({1, 1, 4})).select(0, 0).select(0, 0).argmax(0).item<std::int64_t>(), 2);
+  EXPECT_EQ(dirac_(randn({2, 3, 1, 3, 5})).sum().item(), 2);
+}
+
+TEST_F(Init, SparseHasZerosInEachColumn) {
+  const Tensor x = sparse_(empty({10, 300}), 0.25, 0.5);
+  EXPECT_TRUE(identical(eq(x, 0.0).to(i64).sum({0}), full({300}, 3, {.dtype = i64})));
+  EXPECT_NEAR(std::sqrt(x.square().sum().item() / (7 * 300)), 0.5, 0.05);  // 3 sigma are 0.023
+  EXPECT_GT(eq(x.narrow(0, 9, 1), 0.0).to(f32).mean().item(), 0.1);        // all rows are chosen
+}
+
 TEST_F(Init, DrawsFromTheGeneratorGivenAndLeavesTheTapeAlone) {
   Generator a(11), b(11), c(12);
   Tensor x = empty({4, 6}), y = empty({4, 6}), z = empty({4, 6});
@@ -153,6 +178,16 @@ TEST_F(Init, BadArguments) {
   EXPECT_THROW(trunc_normal_(w, 0, 0), Error);
   EXPECT_THROW(trunc_normal_(w, 0, 1, 2, 2), Error);
   EXPECT_THROW(orthogonal_(empty({4})), ShapeError);
+  EXPECT_ERROR(eye_(empty({4})), ShapeError, "init::eye_: needs a matrix, but the shape is [4]");
+  EXPECT_ERROR(dirac_(empty({4, 3})), ShapeError,
+               "init::dirac_: needs the weight of a convolution");
+  EXPECT_ERROR(dirac_(empty({4, 3, 3}), 3), ShapeError, "3 groups do not divide 4 filters");
+  EXPECT_ERROR(dirac_(empty({4, 3, 3}), 0), ShapeError, "0 groups do not divide 4 filters");
+  EXPECT_ERROR(sparse_(empty({4, 4}), 0.5, -1), Error,
+               "init::sparse_: the standard deviation is -1, but must not be negative");
+  EXPECT_ERROR(sparse_(empty({4}), 0.5), ShapeError, "init::sparse_: needs a matrix");
+  EXPECT_ERROR(sparse_(empty({4, 4}), 1.5), Error,
+               "the sparsity is 1.5, but must be between 0 and 1");
   EXPECT_THROW(xavier_normal_(empty({4})), ShapeError);
   EXPECT_THROW(kaiming_normal_(empty({4})), ShapeError);
 }
