@@ -21,7 +21,9 @@ const ReductionKernels<C>& reduction_kernels() {
 /// The reduction of p[0 … n-1].
 template <ReductionOp op, class C>
 C reduce_run(const C* p, std::int64_t n) {
-  return reduction_kernels<C>().run(op, p, n);
+  C result;
+  reduction_kernels<C>().runs(op, p, 1, 0, n, &result);
+  return result;
 }
 
 }  // namespace rondo::cpu

@@ -131,9 +131,28 @@ Wide<C> fold_part(const Tensor& x, const Nest& nest, std::int64_t offset, std::i
   return total;
 }
 
+/// Each output is the reduction of one short, dense run: the kernel takes many at a time.
+template <ReductionOp op, class C>
+void reduce_short_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
+  constexpr std::int64_t together = 64;
+  const std::int64_t outputs = nest.kept[0], length = nest.inner.size;
+  const auto* from = static_cast<const C*>(x.data_ptr());
+  parallel_tasks((outputs + together - 1) / together, outputs * length, [&](std::int64_t task) {
+    std::array<C, together> total;
+    const std::int64_t first = task * together, count = std::min(together, outputs - first);
+    reduction_kernels<C>().runs(op, from + first * nest.kept_x[0], count, nest.kept_x[0], length,
+                                total.data());
+    store(y.dtype(), y.data_ptr(), first * nest.kept_y[0], nest.kept_y[0], count, total.data());
+  });
+}
+
 template <ReductionOp op, class C>
 void reduce_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
   using F = ReductionRule<op>;
+  if (nest.reduced.empty() && nest.kept.size() == 1 && nest.inner.x == 1 &&
+      x.dtype() == dtype_of<C> && nest.inner.size <= elements_per_run &&
+      nest.kept[0] >= wanted_parts)
+    return reduce_short_runs<op, C>(x, y, nest);
   const std::int64_t outputs = numel_of(nest.kept);
   const std::int64_t length = numel_of(nest.reduced) * nest.inner.size;
   const std::int64_t parts = parts_of(outputs, length);

@@ -15,15 +15,19 @@ namespace rondo::cpu {
 namespace {
 
 // In the order in which they are tried.
-constexpr std::array all = {&conv::winograd_2x2, &conv::few_pixels, &conv::winograd,
-                            &conv::implicit_gemm, &conv::onednn};
+constexpr std::array all = {&conv::winograd_2x2, &conv::few_pixels,    &conv::winograd,
+                            &conv::one_pixel,    &conv::implicit_gemm, &conv::onednn};
 
 std::vector<const ConvAlgorithm*> by_default() {
   std::vector<const ConvAlgorithm*> list;
-  // oneDNN's kernels for AVX-512 are faster than blocks of pixels.
-  const bool has_use = std::string_view(kernels().name) == "avx2" || !has_generated_kernels();
-  for (const ConvAlgorithm* algorithm : all)
-    if (algorithm != &conv::implicit_gemm || has_use) list.push_back(algorithm);
+  // oneDNN's kernels for AVX-512 are faster than blocks of pixels; nobody has compared products of
+  // pixels with them.
+  const bool has_avx2 = std::string_view(kernels().name) == "avx2";
+  for (const ConvAlgorithm* algorithm : all) {
+    if (algorithm == &conv::one_pixel && !(has_avx2 && has_generated_kernels())) continue;
+    if (algorithm == &conv::implicit_gemm && has_generated_kernels() && !has_avx2) continue;
+    list.push_back(algorithm);
+  }
   return list;
 }
 

@@ -16,26 +16,30 @@ inline void halve(C* part) {
   if constexpr (width > 1) halve<o, width / 2>(part);
 }
 
-template <class C>
-C run(ReductionOp op, const C* x, std::int64_t n) {
-  C result{};
-  visit_reduce(op, [&]<ReductionOp o>() {
-    using F = ReductionRule<o>;
-    constexpr int parts = 32;
-    C part[parts];
-    for (int k = 0; k < parts; ++k) part[k] = F::template identity<C>();
-    std::int64_t i = 0;
-    for (; i + parts <= n; i += parts) {
+template <ReductionOp o, class C>
+inline C run(const C* x, std::int64_t n) {
+  using F = ReductionRule<o>;
+  constexpr int parts = 32;
+  C part[parts];
+  for (int k = 0; k < parts; ++k) part[k] = F::template identity<C>();
+  std::int64_t i = 0;
+  for (; i + parts <= n; i += parts) {
 #pragma omp simd
-      for (int k = 0; k < parts; ++k) part[k] = F::join(part[k], F::map(x[i + k]));
-    }
-    for (int k = 0; i < n; ++i, ++k) part[k] = F::join(part[k], F::map(x[i]));
-    C joined[parts];  // a separate array, so that `part` stays in registers
-    for (int k = 0; k < parts; ++k) joined[k] = part[k];
-    halve<o, parts / 2>(joined);
-    result = joined[0];
+    for (int k = 0; k < parts; ++k) part[k] = F::join(part[k], F::map(x[i + k]));
+  }
+  for (int k = 0; i < n; ++i, ++k) part[k] = F::join(part[k], F::map(x[i]));
+  C joined[parts];  // a separate array, so that `part` stays in registers
+  for (int k = 0; k < parts; ++k) joined[k] = part[k];
+  halve<o, parts / 2>(joined);
+  return joined[0];
+}
+
+template <class C>
+void runs(ReductionOp op, const C* x, std::int64_t count, std::int64_t stride, std::int64_t n,
+          C* y) {
+  visit_reduce(op, [&]<ReductionOp o>() {
+    for (std::int64_t i = 0; i < count; ++i) y[i] = run<o>(x + i * stride, n);
   });
-  return result;
 }
 
 template <class C>
@@ -64,10 +68,10 @@ void rows(ReductionOp op, const C* const* x, std::int64_t count, std::int64_t wi
 }  // namespace
 
 extern const ReductionKernels<float> reduce_f32;
-const ReductionKernels<float> reduce_f32{run<float>, rows<float>};
+const ReductionKernels<float> reduce_f32{runs<float>, rows<float>};
 extern const ReductionKernels<double> reduce_f64;
-const ReductionKernels<double> reduce_f64{run<double>, rows<double>};
+const ReductionKernels<double> reduce_f64{runs<double>, rows<double>};
 extern const ReductionKernels<std::int64_t> reduce_i64;
-const ReductionKernels<std::int64_t> reduce_i64{run<std::int64_t>, rows<std::int64_t>};
+const ReductionKernels<std::int64_t> reduce_i64{runs<std::int64_t>, rows<std::int64_t>};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA_SET

@@ -45,8 +45,10 @@ struct ElementwiseKernels {
 /// counts as 1.
 template <class C>
 struct ReductionKernels {
-  /// x_0 ∘ x_1 ∘ … ∘ x_{n-1}, grouped in the same way for all instruction sets.
-  C (*run)(ReductionOp op, const C* x, std::int64_t n);
+  /// y[i] = x_0 ∘ x_1 ∘ … ∘ x_{n-1}, grouped in the same way for all instruction sets, for each of
+  /// `count` runs that begin `stride` elements apart.
+  void (*runs)(ReductionOp op, const C* x, std::int64_t count, std::int64_t stride, std::int64_t n,
+               C* y);
   /// total[j] = total[j] ∘ x_0[j] ∘ x_1[j] ∘ …, for `count` rows of `width` elements.
   void (*rows)(ReductionOp op, const C* const* x, std::int64_t count, std::int64_t width, C* total);
 };
