@@ -231,6 +231,19 @@ class Backend {
                           c, bias, y);
     do_matmul(a, c, bias, y, activation);
   }
+  /// Whether one kernel computes a product and sums an operand, in this dtype.
+  virtual bool has_matmul_and_row_sums(DType) const { return false; }
+  /// y = a · c and sums[m] = Σ_k a[m, k]: with dyᵀ as a and x as c, the gradients of a linear
+  /// layer's weight and bias. requires: has_matmul_and_row_sums; as matmul with B = 1; sums (M).
+  void matmul_and_row_sums(const Tensor& a, const Tensor& c, const Tensor& y, const Tensor& sums) {
+    assert(has_matmul_and_row_sums(y.dtype()) && same_dtype(a, c, y, sums));
+    assert(a.size(0) == 1 && c.size(0) == 1 && y.size(0) == 1 && sums.numel() == y.size(1));
+    assert(a.size(1) == y.size(1) && a.size(2) == c.size(1) && c.size(2) == y.size(2));
+    const KernelCall call("matmul_and_row_sums",
+                          {.flops = 2.0 * static_cast<double>(y.numel() * a.size(2))}, a, c, y,
+                          sums);
+    do_matmul_and_row_sums(a, c, y, sums);
+  }
 
   // ---- Convolution ----
 
@@ -524,6 +537,7 @@ class Backend {
   virtual void do_randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) = 0;
   virtual void do_matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
                          Activation activation) = 0;
+  virtual void do_matmul_and_row_sums(const Tensor&, const Tensor&, const Tensor&, const Tensor&) {}
   virtual void do_conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                          const Conv2dParams& params) = 0;
   virtual void do_conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,

@@ -19,6 +19,12 @@ void check_operands(const Tensor& a, const Tensor& b, const char* op) {
   require_one_device(op, {a, b});
 }
 
+/// A view (1, size(first), size(second)) of a matrix, without a place on the tape.
+Tensor as_batch_of_one(const Tensor& m, std::int64_t first, std::int64_t second) {
+  return m.as_view({1, m.size(first), m.size(second)}, {0, m.stride(first), m.stride(second)},
+                   m.storage_offset());
+}
+
 /// y[i] = a[i] b[i] for 3-dim tensors of the same batch size. dA = dY B^T, dB = A^T dY.
 struct BmmBackward final : Node {
   SavedTensor a, b;
@@ -42,12 +48,24 @@ struct LinearBackward final : Node {
       : x(weight.requires_grad() ? x : Tensor()), weight(x.requires_grad() ? weight : Tensor()) {}
   const char* name() const override { return "linear"; }
   Tensors backward(const Tensors& dy) override {
+    const Tensor& g = dy[0];
     auto product = [](const Tensor& a, const Tensor& b) {
       return reshape(bmm(unsqueeze(a, 0), unsqueeze(b, 0)), {a.size(0), b.size(1)});
     };
-    Tensors gradients = {wants(0) ? product(dy[0], weight.get(*this)) : Tensor(),
-                         wants(1) ? product(transpose(dy[0], 0, 1), x.get(*this)) : Tensor()};
-    if (edges.size() > 2) gradients.push_back(wants(2) ? sum(dy[0], {0}) : Tensor());
+    const Tensor x = wants(1) ? this->x.get(*this) : Tensor();
+    const bool wants_bias = edges.size() > 2 && wants(2);
+    Tensors gradients(edges.size());
+    if (wants(0)) gradients[0] = product(g, weight.get(*this));
+    if (wants(1) && wants_bias && backend(g).has_matmul_and_row_sums(g.dtype()) &&
+        !any_requires_grad(std::initializer_list<Tensor>{g, x})) {
+      gradients[1] = Tensor::empty({g.size(1), x.size(1)}, g.options());
+      gradients[2] = Tensor::empty({g.size(1)}, g.options());
+      backend(g).matmul_and_row_sums(as_batch_of_one(g, 1, 0), as_batch_of_one(x, 0, 1),
+                                     as_batch_of_one(gradients[1], 0, 1), gradients[2]);
+      return gradients;
+    }
+    if (wants(1)) gradients[1] = product(transpose(g, 0, 1), x);
+    if (wants_bias) gradients[2] = sum(g, {0});
     return gradients;
   }
   void release_saved() override {
@@ -129,12 +147,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   // gelu's gradient needs its input, which the fused product does not keep.
   const bool gelu_later = activation == Activation::gelu_tanh &&
                           any_requires_grad(std::initializer_list<Tensor>{x, weight, bias});
-  auto as_3d = [](const Tensor& m, std::int64_t first, std::int64_t second) {
-    return m.as_view({1, m.size(first), m.size(second)}, {0, m.stride(first), m.stride(second)},
-                     m.storage_offset());
-  };
-  backend(y).matmul(as_3d(rows, 0, 1), as_3d(weight, 1, 0), bias, as_3d(y, 0, 1),
-                    gelu_later ? Activation::none : activation);
+  backend(y).matmul(as_batch_of_one(rows, 0, 1), as_batch_of_one(weight, 1, 0), bias,
+                    as_batch_of_one(y, 0, 1), gelu_later ? Activation::none : activation);
   y = bias.defined() ? record<LinearBackward>({rows, weight, bias}, y, rows, weight)
                      : record<LinearBackward>({rows, weight}, y, rows, weight);
   if (activation == Activation::relu) y = behind_relu(y);

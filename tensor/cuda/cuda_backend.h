@@ -65,6 +65,9 @@ class CudaBackend : public Backend {
   // matmul.cpp
   void do_matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
                  Activation activation) override;
+  bool has_matmul_and_row_sums(DType dtype) const override { return dtype == bf16 || dtype == f16; }
+  void do_matmul_and_row_sums(const Tensor& a, const Tensor& c, const Tensor& y,
+                              const Tensor& sums) override;
 
   // conv.cpp
   MemoryFormat conv2d_format(DType dtype) const override;

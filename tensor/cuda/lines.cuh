@@ -126,4 +126,15 @@ void visit_runs(const char* op, const Lines<N>& lines, std::size_t runs, std::in
   f.template operator()<float, Half>();
 }
 
+/// Calls body(group, line) for each line, whose Runs have types C and T. Packed lines are dense, so
+/// their elements are contiguous.
+template <class C, class T, std::size_t N, class Body>
+void for_runs(int device, const Lines<N>& lines, std::int64_t length, const Body& body) {
+  if constexpr (Run<C, T>::packed) {
+    for_rows(device, lines.count, length / Run<C, T>::width, body);
+  } else {
+    for_lines(device, lines.count, length, lines.side_by_side(), body);
+  }
+}
+
 }  // namespace rondo::cuda

@@ -145,7 +145,7 @@ std::int64_t alignment_of(const void* data) {
   return address % 256 == 0 ? 256 : static_cast<std::int64_t>(address & -address);
 }
 
-cublasLtEpilogue_t epilogue(bool has_bias, Activation activation) {
+cublasLtEpilogue_t epilogue_of(bool has_bias, Activation activation) {
   switch (activation) {
     case Activation::relu:
       return has_bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
@@ -157,10 +157,10 @@ cublasLtEpilogue_t epilogue(bool has_bias, Activation activation) {
   return has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// y = activation(a c (+ bias)); all tensors except a and c must be dense. Returns false if no
-/// kernel supports the problem.
-bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activation activation,
-         const Tensor& y) {
+/// y = a c with an epilogue, which reads or writes `vector`: a bias (N), or the sums (M) of a's
+/// rows. All tensors except a and c must be dense. Returns false if no kernel supports the problem.
+bool run(int device, const Tensor& a, const Tensor& c, cublasLtEpilogue_t epilogue,
+         const Tensor& vector, const Tensor& y) {
   DeviceGuard guard(device);
   const CublasLt& lt = cublaslt();
   cublasLtHandle_t handle = handle_of(device, lt);
@@ -175,9 +175,9 @@ bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activ
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, left.operation);
   set(CUBLASLT_MATMUL_DESC_TRANSB, right.operation);
-  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(bias.defined(), activation));
-  if (bias.defined()) {
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.data_ptr()));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+  if (vector.defined()) {
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(vector.data_ptr()));
   }
   BlasLayout left_layout(lt, y.dtype(), left.rows, left.columns, left.memory.leading, batches,
                          left.memory.batch);
@@ -188,12 +188,12 @@ bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activ
   const Problem problem{
       device,
       y.dtype(),
-      epilogue(bias.defined(), activation),
+      epilogue,
       allowed_tf32() == Tf32::all,
       {batches, m, n, a.size(2), left.operation, right.operation, left.memory.leading,
        right.memory.leading, left.memory.batch, right.memory.batch, alignment_of(c.data_ptr()),
        alignment_of(a.data_ptr()), alignment_of(y.data_ptr()),
-       bias.defined() ? alignment_of(bias.data_ptr()) : 0}};
+       vector.defined() ? alignment_of(vector.data_ptr()) : 0}};
   const auto kernel = MatmulKernels::instance().get(problem, [&]() -> std::optional<Kernel> {
     Owned<cublasLtMatmulPreference_t> preference(lt.preference_destroy);
     check_blas(lt.preference_create(&preference.handle), "a preference");
@@ -262,13 +262,31 @@ void CudaBackend::do_matmul(const Tensor& a, const Tensor& c, const Tensor& bias
   const bool plain = !bias.defined() && activation == Activation::none;
   const Tensor row = bias.defined() ? dense(bias) : Tensor();
   const bool is_aligned = !bias.defined() || alignment_of(row.data_ptr()) >= 16;
-  const bool fused = !plain && y.dtype() != f64 && is_aligned &&
-                     run(device_, left, right, row, activation, result);
+  const bool fused =
+      !plain && y.dtype() != f64 && is_aligned &&
+      run(device_, left, right, epilogue_of(bias.defined(), activation), row, result);
   if (!fused) {
-    require<CudaError>(run(device_, left, right, Tensor(), Activation::none, result),
+    require<CudaError>(run(device_, left, right, CUBLASLT_EPILOGUE_DEFAULT, {}, result),
                        "cuBLASLt has no kernel for ", y.dtype(), ' ', a.shape(), " times ",
                        c.shape());
     add_by_hand(result);
+  }
+  if (!result.is_same(y)) do_copy(result, y);
+}
+
+// cuBLASLt calls y's transpose D and a's B: BGRADB sums B over K, and has a sum for each of D's
+// columns. For 16-bit types only: whether the sums of f32 are exact with TF32 is not documented.
+void CudaBackend::do_matmul_and_row_sums(const Tensor& a, const Tensor& c, const Tensor& y,
+                                         const Tensor& sums) {
+  const Tensor result = dense_output(y, MemoryFormat::contiguous);
+  const bool fused = y.numel() > 0 && a.size(2) > 0 && sums.is_contiguous() &&
+                     alignment_of(sums.data_ptr()) >= 16 &&
+                     run(device_, readable(a), readable(c), CUBLASLT_EPILOGUE_BGRADB, sums, result);
+  if (!fused) {
+    do_matmul(a, c, {}, y, Activation::none);
+    return do_reduce(
+        ReductionOp::sum, a,
+        sums.as_view({1, sums.numel(), 1}, {0, sums.stride(0), 0}, sums.storage_offset()));
   }
   if (!result.is_same(y)) do_copy(result, y);
 }

@@ -1,10 +1,10 @@
-// softmax and log_softmax along one dimension, and their gradients. Each line is read three times,
-// from the cache after the first time: for its maximum, for the sum of exp(x - maximum), and for
-// the result. NaN and +inf make their whole line NaN, as in tensor/cpu/softmax.cpp.
+// softmax and log_softmax along one dimension, and their gradients. Each line is read twice, the
+// second time from the cache: for its largest number and the sum of exp(x - largest), and for the
+// result. NaN and +inf make their whole line NaN, as in tensor/cpu/softmax.cpp.
 
 #include "tensor/cuda/cuda_backend.h"
+#include "tensor/cuda/exp_sum.cuh"
 #include "tensor/cuda/lines.cuh"
-#include "tensor/reduction_rule.h"
 
 namespace rondo::cuda {
 namespace {
@@ -17,19 +17,14 @@ struct SoftmaxLine {
 
   template <class Group>
   RONDO_HD void operator()(const Group& group, std::int64_t line) const {
-    using Max = ReductionRule<ReductionOp::max>;
     using Line = Run<C, T>;
     const auto at = lines.starts.locate(line);
     const Line x(lines, at, 0), y(lines, at, 1);
     const std::int64_t packs = length / Line::width;
-    C top = Max::template identity<C>(), sum = 0;
-    for (std::int64_t i = group.thread(); i < packs; i += group.size())
-      for (C v : x.load(i).v) top = Max::join(top, v);
-    top = group.reduce(top, [](C a, C b) { return Max::join(a, b); });
-    for (std::int64_t i = group.thread(); i < packs; i += group.size())
-      for (C v : x.load(i).v) sum += std::exp(v - top);
-    sum = group.reduce(sum, [](C a, C b) { return a + b; });
-    const C scale = log ? std::log(sum) : 1 / sum;
+    ExpSum<C> exps;
+    for (std::int64_t i = group.thread(); i < packs; i += group.size()) exps.add(x.load(i));
+    exps.join(group);
+    const C top = exps.top, scale = log ? std::log(exps.sum) : 1 / exps.sum;
     for (std::int64_t i = group.thread(); i < packs; i += group.size()) {
       auto numbers = x.load(i);
       for (C& v : numbers.v) v = log ? v - top - scale : std::exp(v - top) * scale;
@@ -67,23 +62,13 @@ struct SoftmaxGradient {
   }
 };
 
-/// Packed lines are dense, so their elements are contiguous.
-template <class C, class T, std::size_t N, class Body>
-void walk(int device, const Lines<N>& lines, std::int64_t length, const Body& body) {
-  if constexpr (Run<C, T>::packed) {
-    for_rows(device, lines.count, length / Run<C, T>::width, body);
-  } else {
-    for_lines(device, lines.count, length, lines.side_by_side(), body);
-  }
-}
-
 }  // namespace
 
 void CudaBackend::do_softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) {
   const Lines<2> lines(dim, {&x, &y});
   const std::int64_t n = size_along(x, dim);
   visit_runs("softmax", lines, 2, n, [&]<class C, class T>() {
-    walk<C, T>(device_, lines, n, SoftmaxLine<C, T>{lines, n, log});
+    for_runs<C, T>(device_, lines, n, SoftmaxLine<C, T>{lines, n, log});
   });
 }
 
@@ -92,7 +77,7 @@ void CudaBackend::do_softmax_backward(bool log, const Tensor& dy, const Tensor& 
   const Lines<3> lines(dim, {&dy, &y, &dx});
   const std::int64_t n = size_along(y, dim);
   visit_runs("softmax_backward", lines, 3, n, [&]<class C, class T>() {
-    walk<C, T>(device_, lines, n, SoftmaxGradient<C, T>{lines, n, log});
+    for_runs<C, T>(device_, lines, n, SoftmaxGradient<C, T>{lines, n, log});
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include "support/host_cublaslt.h"
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -16,7 +17,7 @@ struct Desc {
   cudaDataType_t scale;
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
+  const void* vector = nullptr;  // a bias, or the sums of B's columns
 };
 
 struct Layout {
@@ -60,7 +61,7 @@ cublasStatus_t desc_set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
       return put(of(desc).epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-      return put(of(desc).bias, value, bytes);
+      return put(of(desc).vector, value, bytes);
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -99,6 +100,7 @@ cublasStatus_t preference_set(cublasLtMatmulPreference_t, cublasLtMatmulPreferen
   return CUBLAS_STATUS_SUCCESS;
 }
 constexpr std::size_t workspace_wanted = 64;  // bytes
+std::atomic<int> with_sums = 0;
 
 cublasStatus_t get_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t,
                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
@@ -116,9 +118,9 @@ cublasStatus_t get_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublas
   return CUBLAS_STATUS_SUCCESS;
 }
 
-bool adds_bias(cublasLtEpilogue_t epilogue) {
-  return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS ||
-         epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
+bool has_vector(cublasLtEpilogue_t epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_BGRADB || epilogue == CUBLASLT_EPILOGUE_BIAS ||
+         epilogue == CUBLASLT_EPILOGUE_RELU_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
 }
 
 template <class C>
@@ -149,11 +151,21 @@ cublasStatus_t multiply(cudaStream_t stream, const Desc& desc, const void* a, co
     return static_cast<const T*>(data) + batch * l.batch_stride + static_cast<std::int64_t>(i) +
            static_cast<std::int64_t>(j) * l.leading;
   };
+  const bool sums_b = desc.epilogue == CUBLASLT_EPILOGUE_BGRADB;
+  const bool has_bias = desc.vector != nullptr && !sums_b;
+  if (sums_b && ld.batches != 1) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (sums_b) ++with_sums;
   submit(stream, [=] {
+    for (std::uint64_t j = 0; sums_b && j < n; ++j) {
+      C sum = 0;
+      for (std::uint64_t q = 0; q < k; ++q)
+        sum += convert<C>(*(tb ? at(b, lb, 0, j, q) : at(b, lb, 0, q, j)));
+      static_cast<T*>(const_cast<void*>(desc.vector))[j] = convert<T>(sum);
+    }
     for (int batch = 0; batch < ld.batches; ++batch) {
       for (std::uint64_t i = 0; i < m; ++i) {
         for (std::uint64_t j = 0; j < n; ++j) {
-          C sum = desc.bias == nullptr ? C(0) : convert<C>(static_cast<const T*>(desc.bias)[i]);
+          C sum = has_bias ? convert<C>(static_cast<const T*>(desc.vector)[i]) : C(0);
           for (std::uint64_t q = 0; q < k; ++q) {
             sum += convert<C>(*(ta ? at(a, la, batch, q, i) : at(a, la, batch, i, q))) *
                    convert<C>(*(tb ? at(b, lb, batch, j, q) : at(b, lb, batch, q, j)));
@@ -178,8 +190,9 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void*, 
     return true;
   });
   const cublasLtEpilogue_t epilogue = of(desc).epilogue;
-  if (adds_bias(epilogue) != (of(desc).bias != nullptr)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (reinterpret_cast<std::uintptr_t>(of(desc).bias) % 16 != 0) return CUBLAS_STATUS_INVALID_VALUE;
+  if (has_vector(epilogue) != (of(desc).vector != nullptr)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (reinterpret_cast<std::uintptr_t>(of(desc).vector) % 16 != 0)
+    return CUBLAS_STATUS_INVALID_VALUE;
   if (epilogue != CUBLASLT_EPILOGUE_DEFAULT && of(ld).type == CUDA_R_64F)
     return CUBLAS_STATUS_NOT_SUPPORTED;
   switch (of(ld).type) {
@@ -199,6 +212,8 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void*, 
 std::size_t version() { return 130100; }
 
 }  // namespace
+
+int products_with_sums() { return with_sums; }
 
 const cuda::CublasLt& host_cublaslt() {
   static const cuda::CublasLt table{create,         desc_create,       desc_destroy,

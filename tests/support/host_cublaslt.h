@@ -8,5 +8,7 @@
 namespace rondo::test {
 
 const cuda::CublasLt& host_cublaslt();
+/// How many products have also summed an operand.
+int products_with_sums();
 
 }  // namespace rondo::test

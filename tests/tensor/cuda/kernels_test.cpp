@@ -19,6 +19,7 @@
 #include "optim/adam.h"
 #include "optim/sgd.h"
 #include "support/errors.h"
+#include "support/host_cublaslt.h"
 #include "support/host_cudart.h"
 #include "support/host_cudnn.h"
 #include "support/layouts.h"
@@ -39,7 +40,6 @@ class CudaKernels : public ::testing::Test {
   }
   const Device gpu = Device::cuda();
 
- private:
   std::optional<SimulatedGpus> simulated_;
 };
 
@@ -309,6 +309,63 @@ TEST_F(CudaKernels, ProductsWithAnActivationAreTheirParts) {
       }
     }
   }
+}
+
+// In 16-bit types one product gives the gradients of weight and bias; the simulated cuBLASLt has no
+// such kernel for 7, 11 and 13 inputs.
+TEST_F(CudaKernels, GradientsOfALinearLayer) {
+  const auto check = [&](DType dtype, const Dims& x, std::int64_t outputs, bool is_fused) {
+    Dims y = x;
+    y[y.size() - 1] = outputs;
+    Tensors from;
+    for (const Dims& shape : {x, Dims{outputs, x.back()}, Dims{outputs}, y})
+      from.push_back(converted(randn(shape), dtype));
+    const auto gradients = [&](DType as, Device device) {
+      Tensors leaves;
+      for (std::size_t i = 0; i < 3; ++i)
+        leaves.push_back(converted(from[i], as).to(device).requires_grad_());
+      const Tensor y = linear(leaves[0], leaves[1], leaves[2]);
+      return grad({y}, leaves, {.grad_outputs = {converted(from[3], as).to(device)}});
+    };
+    const int before = products_with_sums();
+    const Tensors there = gradients(dtype, gpu), here = gradients(f64, Device::cpu());
+    if (simulated_) EXPECT_EQ(products_with_sums() - before, is_fused) << dtype << ' ' << x;
+    for (std::size_t i = 0; i < there.size(); ++i)
+      EXPECT_TRUE(all_close(converted(on_cpu(there[i]), f64), here[i], tolerance(dtype, 8, 30)))
+          << dtype << ' ' << x << ' ' << i;
+  };
+  for (DType dtype : {f32, bf16, f16}) {
+    for (std::int64_t inputs : {16, 7, 11, 13})
+      check(dtype, {6, inputs}, 5, dtype != f32 && inputs == 16);
+    check(dtype, {2, 3, 8}, 5, dtype != f32);
+    check(dtype, {1, 8}, 5, dtype != f32);
+    check(dtype, {6, 8}, 1, dtype != f32);
+    check(dtype, {0, 8}, 5, false);
+  }
+}
+
+TEST_F(CudaKernels, GradientsOfALinearLayerThatAreWantedInPart) {
+  const Tensor x = converted(randn({6, 8}), bf16).to(gpu),
+               w = converted(randn({5, 8}), bf16).to(gpu), b = converted(randn({5}), bf16).to(gpu);
+  const Tensor rows = converted(on_cpu(x), f64).sum({0}).expand({5, 8});
+  for (const bool of_weight : {false, true})
+    for (const bool of_bias : {false, true})
+      for (const bool twice : {false, true}) {
+        const Tensor weight = w.clone().requires_grad_(of_weight),
+                     bias = b.clone().requires_grad_(of_bias);
+        if (!of_weight && !of_bias) continue;
+        const int before = products_with_sums();
+        // The gradient of sum is one element that stands for all.
+        linear(x.clone().requires_grad_(), weight, bias).sum().backward({}, twice, twice);
+        if (simulated_) EXPECT_EQ(products_with_sums() - before, of_weight && of_bias && !twice);
+        if (of_weight)
+          EXPECT_TRUE(all_close(converted(on_cpu(weight.grad().detach()), f64), rows,
+                                tolerance(bf16, 6, 30)));
+        if (of_bias)
+          EXPECT_EQ(on_cpu(bias.grad().detach()).to(f32).to_vector(), full({5}, 6.0).to_vector());
+        weight.set_grad({});
+        bias.set_grad({});
+      }
 }
 
 // cuBLASLt reads a bias 16 bytes at a time.

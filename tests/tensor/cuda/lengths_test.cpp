@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "autograd/ops/activation.h"
@@ -94,7 +95,7 @@ TEST_F(GpuLengths, NormaliseAndScanLines) {
 
 TEST_F(GpuLengths, CrossEntropyOfLines) {
   for (DType dtype : {f32, bf16}) {
-    for (std::int64_t n : {1, 10, 31, 32, 33, 65, 300, 513, 8193, 70000}) {
+    for (std::int64_t n : {1, 10, 31, 32, 33, 64, 65, 300, 512, 513, 8192, 8193, 70000}) {
       const Tensor target = randint(0, n, {3});
       expect_same("cross_entropy", randn({3, n}).to(dtype), 8, [&](const Tensor& t) {
         const Tensor leaf = t.detach().requires_grad_();
@@ -109,6 +110,35 @@ TEST_F(GpuLengths, CrossEntropyOfLines) {
     softmax(leaf, 1).backward(t);
     return leaf.grad();
   });
+}
+
+// The sum of exponentials is scaled when its thread, or another one, meets a larger number.
+TEST_F(GpuLengths, ExponentialsOfSpecialLines) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  for (DType dtype : {f32, bf16, f16}) {
+    for (std::int64_t n : {33, 512, 513, 8192}) {
+      const Tensor x = randn({8, n}, {.dtype = f64});
+      x[0].copy_(linspace(-60, 60, n));
+      x[1].copy_(linspace(60, -60, n));
+      x[2].narrow(0, 0, n - 1).fill_(-inf);
+      x[3].narrow(0, 1, n - 1).fill_(-inf);
+      x[4].fill_(-inf);
+      x[5].narrow(0, n / 2, 1).fill_(inf);
+      x[6].narrow(0, n - 2, 1).fill_(NAN);
+      const Tensor lines = x.to(dtype), target = randint(0, n, {8});
+      expect_same("softmax", lines, 1, [](const Tensor& t) { return softmax(t, 1); });
+      expect_same("log_softmax", lines, 64, [](const Tensor& t) { return log_softmax(t, 1); });
+      for (const double smoothing : {0.0, 0.1})
+        expect_same("cross_entropy", lines, 64, [&](const Tensor& t) {
+          const Tensor leaf = t.detach().requires_grad_();
+          const Tensor loss =
+              cross_entropy(leaf, target.to(t.device()),
+                            {.reduction = Reduction::none, .label_smoothing = smoothing});
+          loss.sum().backward();
+          return cat({loss.detach().to(f64), leaf.grad().flatten().to(f64)}, 0);
+        });
+    }
+  }
 }
 
 TEST_F(GpuLengths, SumsByIndex) {
