@@ -26,6 +26,7 @@ succeeds "${mpirun[@]}" -np 2 "$(on_gpu ddp_step)" --model mlp --batch 8 --secon
 if [ -n "${RONDO_DATA:-}" ]; then
   weights=$RONDO_DATA/weights/cifar10_resnet20_zip.pth
   succeeds "$(on_gpu 04_fine_tune)" --weights "$weights" --images 50 --test-images 4 --epochs 1 --device cuda
+  [ ! -x "$bin/speedrun" ] || succeeds "$(on_gpu speedrun)" --limit 1 --batch 1 --test-limit 1 --epochs 2 --device cuda --amp bf16
   succeeds "$(on_gpu 06_quantize)" --train-steps 5 --test-images 100 --hidden 32 --device cuda
   succeeds "$(on_gpu 06_quantize)" --model resnet --weights "$weights" --calibration 4 --qat-steps 1 --batch 4 --test-images 4 --device cuda
 fi

@@ -37,6 +37,11 @@ if [ -n "${RONDO_DATA:-}" ]; then # the loop on two ranks: it learns, and refuse
     fail "02_resnet: two epochs do not lower the loss"
   fails_saying "--batch 33 is not divisible by the 2 ranks" "${mpirun[@]}" -np 2 "$bin/02_resnet" --batch 33
 fi
+if [ -n "${RONDO_DATA:-}" ] && [ -x "$bin/speedrun" ]; then # the race to 94 %: five steps learn something
+  succeeds "$bin/speedrun" --epochs 1 --limit 250 --batch 50 --test-limit 50
+  awk '/^  epoch 1: loss/ { seen = 1; bad = $NF >= 2.27 } END { exit bad || !seen }' "$log" || fail "speedrun has learned nothing" # begins at 2.30
+  fails_saying "--batch: 251 is above the number of training images, 250" "$bin/speedrun" --limit 250 --batch 251
+fi
 if [ -n "${RONDO_DATA:-}" ]; then # an MLP and a ResNet in int8: at most half a point lost, a quarter of the size
   for model in mlp resnet; do
     succeeds "$bin/06_quantize" --model $model --weights "$RONDO_DATA/weights/cifar10_resnet20_zip.pth" --train-steps 300 --test-images 1000 --qat-steps 5 --save $model
