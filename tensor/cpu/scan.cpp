@@ -1,39 +1,63 @@
 // Cumulative sums along one dimension. The running sum of floats is kept in double, so that its
-// error does not grow along the line.
+// error does not grow along the line. An addition waits for the one before, so four lines are
+// summed side by side.
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/lines.h"
 #include "tensor/functors.h"
 
 namespace rondo::cpu {
+namespace {
+
+struct Step {
+  std::int64_t x, y;  // elements from one to the next
+};
+
+/// Sums K lines of n elements, which begin at in[k] and out[k].
+template <int K, class Sum, class T>
+void sum_lines(const T* const* in, T* const* out, std::int64_t n, Step step) {
+  std::array<Sum, K> sum{};
+  for (std::int64_t i = 0; i < n; ++i)
+    for (int k = 0; k < K; ++k) {
+      sum[k] = functors::plus(sum[k], convert<Sum>(in[k][i * step.x]));
+      out[k][i * step.y] = convert<T>(sum[k]);
+    }
+}
+
+}  // namespace
 
 void CpuBackend::do_cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) {
   if (x.numel() == 0) return;
-  const std::int64_t n = size_along(x, dim), x_stride = stride_along(x, dim),
-                     y_stride = stride_along(y, dim);
+  constexpr int together = 4;
+  const std::int64_t n = size_along(x, dim);
+  Step step{stride_along(x, dim), stride_along(y, dim)}, first{0, 0};
+  if (reverse) {
+    first = {(n - 1) * step.x, (n - 1) * step.y};
+    step = {-step.x, -step.y};
+  }
+  const Dims sizes = without(x.shape(), dim);
   visit_dtype(x.dtype(), [&]<class T>() {
     using Sum = std::conditional_t<is_floating(dtype_of<T>), double, std::int64_t>;
-    const T* from = x.data_ptr<T>();
-    T* to = y.data_ptr<T>();
-    auto make_body = [&] {
-      return [&](const Offsets<2>& at) {
-        const T* in = from + at[0] + (reverse ? (n - 1) * x_stride : 0);
-        T* out = to + at[1] + (reverse ? (n - 1) * y_stride : 0);
-        const auto scan = [&](std::int64_t x_step, std::int64_t y_step) {
-          Sum sum = 0;
-          for (std::int64_t i = 0; i < n; ++i) {
-            sum = functors::plus(sum, convert<Sum>(in[i * x_step]));
-            out[i * y_step] = convert<T>(sum);
-          }
-        };
-        if (x_stride == 1 && y_stride == 1 && !reverse) {
-          scan(1, 1);
-        } else {
-          scan(reverse ? -x_stride : x_stride, reverse ? -y_stride : y_stride);
+    parallel_for(numel_of(sizes), x.numel(), [&](std::int64_t begin, std::int64_t end) {
+      Walker<2> walker(sizes, {without(x.strides(), dim), without(y.strides(), dim)});
+      walker.seek(begin);
+      std::array<const T*, together> in;
+      std::array<T*, together> out;
+      while (begin < end) {
+        const std::int64_t count = std::min<std::int64_t>(together, end - begin);
+        for (std::int64_t k = 0; k < count; ++k, walker.next()) {
+          in[k] = x.data_ptr<T>() + walker.offsets()[0] + first.x;
+          out[k] = y.data_ptr<T>() + walker.offsets()[1] + first.y;
         }
-      };
-    };
-    for_each_line(dim, make_body, x, y);
+        if (count == together) {
+          sum_lines<together, Sum>(in.data(), out.data(), n, step);
+        } else {
+          for (std::int64_t k = 0; k < count; ++k)
+            sum_lines<1, Sum>(in.data() + k, out.data() + k, n, step);
+        }
+        begin += count;
+      }
+    });
   });
 }
 

@@ -331,5 +331,22 @@ TEST(Reduce, TopkOfATensorWithoutDimensions) {
   EXPECT_ERROR(topk(x, 2), ShapeError, "topk: k = 2 of a tensor of one element");
 }
 
+// The kernel sums four lines at a time, and the rest alone.
+TEST(Reduce, CumsumOfAnyNumberOfLines) {
+  for (std::int64_t lines = 1; lines <= 9; ++lines) {
+    const Tensor x = randn({lines, 5}, {.dtype = f64}).requires_grad_();
+    for (const Tensor& y : {cumsum(x, 1), cumsum(x.t(), 0).t()}) {
+      Tensor sum = zeros({lines}, {.dtype = f64});
+      for (std::int64_t i = 0; i < 5; ++i) {
+        sum = sum + x.detach().select(1, i);
+        EXPECT_TRUE(identical(y.detach().select(1, i), sum)) << lines;
+      }
+    }
+    // Backward sums from the end.
+    EXPECT_TRUE(identical(grad({cumsum(x, 1).sum()}, {x})[0],
+                          arange(5, 0, -1, {.dtype = f64}).expand({lines, 5})));
+  }
+}
+
 }  // namespace
 }  // namespace rondo::test
