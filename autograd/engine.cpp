@@ -219,7 +219,7 @@ class TapeRun {
                            " inputs");
     for (std::size_t i = 0; i < results.size(); ++i) {
       const Edge& edge = node.edges[i];
-      if (!edge.node || !results[i].defined()) continue;
+      if (!edge.node || !runs(edge.node.get()) || !results[i].defined()) continue;
       const OutputMeta& meta = edge.node->outputs[static_cast<std::size_t>(edge.output)];
       require<ShapeError>(results[i].shape() == meta.shape, "backward of ", node.name(),
                           ": gradient ", results[i].shape(), " for input ", i, " of shape ",

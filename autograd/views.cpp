@@ -84,7 +84,10 @@ struct WriteBackward final : Node {
     Tensor dbase = layout.empty(dy[0].options()).copy_(dy[0]);
     Tensor part = region.of(dbase);
     Tensors dx = write->backward({part.clone()});
-    if (!wants(0)) return dx;
+    if (!wants(0)) {
+      dx[0] = Tensor();  // it would have the view's shape
+      return dx;
+    }
     if (dx[0].defined() && !repeats_elements(region.sizes, region.strides)) {
       part.copy_(dx[0]);
     } else {  // only fill_ may write repeated elements

@@ -9,8 +9,7 @@
 //
 // - The first layer whitens windows of 2 x 2 pixels: its filters are their principal components, of
 //   length 1 / √variance. They come from the data and are not trained.
-// - The other filters begin as the identity (init::dirac_), so that an image reaches the last
-// layer.
+// - The other filters begin as the identity (init::dirac_), so that images reach the last layer.
 // - Muon trains them. It takes a matrix, so a convolution's weight is one here: a row for a filter.
 //   All rows together keep their length.
 // - Each image is mirrored in every second epoch, instead of at random, so that two epochs show it
@@ -292,7 +291,7 @@ int run(const Settings& s) {
 int main(int argc, char** argv) {
   using namespace rd::flags;
   Settings s;
-  CommandLine app("Trains a network on CIFAR-10 to 94 % in as few minutes as possible");
+  CommandLine app("Trains a network on CIFAR-10 to about 94 % in as few minutes as possible");
   app.add("--runs", s.runs, "runs with different seeds", whole_number(1, 1000));
   app.add("--seed", s.seed, "seed of the first run", whole_number(0, ~std::uint64_t{0} / 4));
   app.add("--epochs", s.epochs, "passes over the training images", positive());

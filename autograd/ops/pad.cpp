@@ -138,8 +138,7 @@ Tensor pad(const Tensor& x, const Dims& padding, PadMode mode, Scalar value) {
     y = is_constant ? pad_by_cat(y, dim, before, after, value)
                     : pad_with_elements(y, dim, before, after, mode);
   });
-  const bool is_view = std::ranges::all_of(padding, [](std::int64_t p) { return p <= 0; });
-  return is_view ? clone(y) : y;
+  return y.storage() == x.storage() ? clone(y) : y;
 }
 
 Tensor pad(const Tensor& x, const Dims& padding, std::string_view mode, Scalar value) {

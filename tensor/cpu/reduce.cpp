@@ -134,11 +134,14 @@ Wide<C> fold_part(const Tensor& x, const Nest& nest, std::int64_t offset, std::i
 /// Each output is the reduction of one short, dense run: the kernel takes many at a time.
 template <ReductionOp op, class C>
 void reduce_short_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
-  constexpr std::int64_t together = 64;
+  constexpr std::int64_t most = 64;
   const std::int64_t outputs = nest.kept[0], length = nest.inner.size;
+  // Fewer long runs, so that there is work for many threads.
+  const std::int64_t together =
+      std::clamp<std::int64_t>(4096 / std::max<std::int64_t>(length, 1), 1, most);
   const auto* from = static_cast<const C*>(x.data_ptr());
   parallel_tasks((outputs + together - 1) / together, outputs * length, [&](std::int64_t task) {
-    std::array<C, together> total;
+    std::array<C, most> total;
     const std::int64_t first = task * together, count = std::min(together, outputs - first);
     reduction_kernels<C>().runs(op, from + first * nest.kept_x[0], count, nest.kept_x[0], length,
                                 total.data());

@@ -2,6 +2,8 @@
 
 #include "autograd/engine.h"
 
+#include <functional>
+
 #include "autograd/gradcheck.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
@@ -145,6 +147,28 @@ TEST(Engine, GradComputesOnlyWhatItIsAskedFor) {
   EXPECT_EQ(grad({y}, {x}, {.retain_graph = true})[0].item<double>(), 15);
   EXPECT_THROW(grad({y}, {x, w}, {.retain_graph = true}), AutogradError);
   EXPECT_THROW(y.backward(), AutogradError);
+}
+
+// A write on a view, of which only the source leads to an input of grad, or only the base.
+TEST(Engine, GradThroughWritesOnViewsComputesOnlyWhatItIsAskedFor) {
+  using Write = std::function<void(const Tensor& view, const Tensor& w)>;
+  const Write writes[] = {[](auto& v, auto& w) { v.add_(w); }, [](auto& v, auto& w) { v.sub_(w); },
+                          [](auto& v, auto& w) { v.mul_(w); }, [](auto& v, auto& w) { v.div_(w); },
+                          [](auto& v, auto& w) { v.copy_(w); }};
+  for (std::size_t i = 0; i < std::size(writes); ++i) {
+    const auto of = [&](bool of_x, bool of_w) {
+      const Tensor x = leaf({1, 2, 3, 4}), w = leaf({2, 4});
+      const Tensor base = x * 2.0;
+      writes[i](base.narrow(0, 1, 2), w);
+      Tensors inputs;
+      if (of_x) inputs.push_back(x);
+      if (of_w) inputs.push_back(w);
+      return grad({(base * base).sum()}, inputs);
+    };
+    const Tensors both = of(true, true);
+    EXPECT_TRUE(identical(of(true, false)[0], both[0])) << i;
+    EXPECT_TRUE(identical(of(false, true)[0], both[1])) << i;
+  }
 }
 
 TEST(Engine, NoGradAndDetach) {

@@ -4,8 +4,10 @@
 //   dw = dyᵀ x
 //
 // With AVX2 these products are faster than convolutions of oneDNN and implicit_gemm.h, except where
-// rows of 2 KiB and an odd number of pixels need oneDNN's slowest product (packed_matmul.h). In the
-// other two passes its convolution is faster (docs/journal.md).
+// rows are a multiple of 2 KiB apart and packed_matmul.h does not take the sizes. In the other two
+// passes oneDNN's convolution is faster (docs/journal.md).
+
+#include <algorithm>
 
 #include "tensor/cpu/conv/algorithm.h"
 #include "tensor/cpu/cpu_backend.h"
@@ -16,10 +18,12 @@ namespace {
 
 bool suits(const Conv2dProblem& p) {
   const Conv2dParams& o = p.params;
-  const bool is_slow = (p.c % 512 == 0 || p.k % 512 == 0) && p.n * p.p * p.q % 16 != 0;
-  return !is_slow && p.pass == Conv2dProblem::Pass::backward_weight && p.dtype == f32 && p.r == 1 &&
-         p.s == 1 && o.groups == 1 && o.stride_h == 1 && o.stride_w == 1 && o.pad_h == 0 &&
-         o.pad_w == 0;
+  const bool has_conflicts = p.c % 512 == 0 || (p.k % 512 == 0 && p.c <= 320);
+  const bool is_packed =
+      std::min(p.c, p.k) >= 64 && p.c % 16 == 0 && p.k % 16 == 0 && p.n * p.p * p.q % 16 == 0;
+  return (!has_conflicts || is_packed) && p.pass == Conv2dProblem::Pass::backward_weight &&
+         p.dtype == f32 && p.r == 1 && p.s == 1 && o.groups == 1 && o.stride_h == 1 &&
+         o.stride_w == 1 && o.pad_h == 0 && o.pad_w == 0;
 }
 
 void product(const Tensor& dy, const Tensor& x, const Tensor& dw, const Conv2dParams&) {
