@@ -122,16 +122,19 @@ bool enabled() {
   return enabled;
 }
 
-bool suits(const MatmulProblem& p) {
-  constexpr Index few = 64;                    // with fewer rows or columns, packing takes too long
+bool has_conflicts(const MatmulProblem& p) {
   constexpr Index copied = 512, narrow = 320;  // with more rows or columns, oneDNN also packs
-  if (!enabled() || p.dtype != f32 || p.batch != 1 || p.m % unit != 0 || p.n % unit != 0 ||
-      p.k % unit != 0 || p.m < few || p.n < few || p.y_strides[2] != 1 || p.c_strides[2] != 1)
-    return false;
   const auto conflicts = [](Index stride) { return stride % 512 == 0; };
   if (p.a_strides[1] == 1)
     return conflicts(p.c_strides[1]) || (conflicts(p.a_strides[2]) && p.n <= narrow);
   return conflicts(p.c_strides[1]) && p.m <= copied;
+}
+
+bool suits(const MatmulProblem& p) {
+  constexpr Index few = 64;  // with fewer rows or columns, packing takes too long
+  return enabled() && p.dtype == f32 && p.batch == 1 && p.m % unit == 0 && p.n % unit == 0 &&
+         p.k % unit == 0 && p.m >= few && p.n >= few && p.y_strides[2] == 1 &&
+         p.c_strides[2] == 1 && has_conflicts(p);
 }
 
 void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {

@@ -31,11 +31,14 @@ namespace rondo::cpu::packed_matmul {
 /// the environment overrides the default.
 bool enabled();
 
-/// Whether this method is faster. It needs one matrix, f32, sizes in multiples of 16, at least 64
-/// rows and columns, and rows that are a multiple of 2 KiB apart. For y = aᵀ · c with row-major a
-/// and c (the gradient of a layer's weights), these are the rows of c, or those of a if there are
-/// at most 320 columns. For y = a · c with at most 512 rows (the gradient of a layer's inputs),
-/// these are the rows of c.
+/// Whether oneDNN would read rows that are a multiple of 2 KiB apart without packing them. For y =
+/// aᵀ · c with row-major a and c (the gradient of a layer's weights), these are the rows of c, or
+/// those of a if there are at most 320 columns. For y = a · c with at most 512 rows (the gradient
+/// of a layer's inputs), these are the rows of c.
+bool has_conflicts(const MatmulProblem& problem);
+
+/// Whether this method is faster: it needs conflicts, one matrix, f32, sizes in multiples of 16,
+/// and at least 64 rows and columns.
 bool suits(const MatmulProblem& problem);
 
 /// Like Backend::matmul, without the activation. requires: f32, one matrix, row-major y, a and c

@@ -7,10 +7,9 @@
 // rows are a multiple of 2 KiB apart and packed_matmul.h does not take the sizes. In the other two
 // passes oneDNN's convolution is faster (docs/journal.md).
 
-#include <algorithm>
-
 #include "tensor/cpu/conv/algorithm.h"
 #include "tensor/cpu/cpu_backend.h"
+#include "tensor/cpu/packed_matmul.h"
 
 namespace rondo::cpu {
 namespace one_pixel {
@@ -18,12 +17,21 @@ namespace {
 
 bool suits(const Conv2dProblem& p) {
   const Conv2dParams& o = p.params;
-  const bool has_conflicts = p.c % 512 == 0 || (p.k % 512 == 0 && p.c <= 320);
-  const bool is_packed =
-      std::min(p.c, p.k) >= 64 && p.c % 16 == 0 && p.k % 16 == 0 && p.n * p.p * p.q % 16 == 0;
-  return (!has_conflicts || is_packed) && p.pass == Conv2dProblem::Pass::backward_weight &&
-         p.dtype == f32 && p.r == 1 && p.s == 1 && o.groups == 1 && o.stride_h == 1 &&
-         o.stride_w == 1 && o.pad_h == 0 && o.pad_w == 0;
+  const MatmulProblem product{.dtype = p.dtype,
+                              .batch = 1,
+                              .a_batch = 1,
+                              .c_batch = 1,
+                              .m = p.k,
+                              .n = p.c,
+                              .k = p.n * p.p * p.q,
+                              .a_strides = {0, 1, p.k},
+                              .c_strides = {0, p.c, 1},
+                              .y_strides = {0, p.c, 1},
+                              .bias = false};
+  const bool is_slow = packed_matmul::has_conflicts(product) && !packed_matmul::suits(product);
+  return !is_slow && p.pass == Conv2dProblem::Pass::backward_weight && p.dtype == f32 && p.r == 1 &&
+         p.s == 1 && o.groups == 1 && o.stride_h == 1 && o.stride_w == 1 && o.pad_h == 0 &&
+         o.pad_w == 0;
 }
 
 void product(const Tensor& dy, const Tensor& x, const Tensor& dw, const Conv2dParams&) {
