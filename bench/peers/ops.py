@@ -107,6 +107,7 @@ OPS = {
     "conv2d": ([FEATURE, (64, 64, 3, 3)], lambda x, w: F.conv2d(x, w, padding=1)),
     "conv_1x1": ([FEATURE, (256, 64, 1, 1)], F.conv2d),
     "conv_grouped": ([FEATURE, (64, 16, 3, 3)], lambda x, w: F.conv2d(x, w, padding=1, groups=4)),
+    "conv_narrow_groups": ([FEATURE, (64, 4, 3, 3)], lambda x, w: F.conv2d(x, w, padding=1, groups=16)),
     "conv_depthwise": ([FEATURE, (64, 1, 3, 3)], lambda x, w: F.conv2d(x, w, padding=1, groups=64)),
     "conv_dilated": ([FEATURE, (64, 64, 3, 3)], lambda x, w: F.conv2d(x, w, padding=2, dilation=2)),
     "conv_transpose2d": ([FEATURE, (64, 32, 2, 2)], lambda x, w: F.conv_transpose2d(x, w, stride=2)),

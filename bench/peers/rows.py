@@ -39,7 +39,7 @@ OPS = ["exp", "tanh", "relu", "silu", "gelu", "pow3", "add", "mul", "sum", "mean
        "sigmoid", "erf", "softplus", "div", "maximum", "clamp", "where", "equal", "to_bf16", "dropout", "randn",
        "add_transposed", "add_small", "exp_small", "sum_small", "softmax_small", "layer_norm_small", "matmul_small",
        "add_huge", "exp_huge", "sum_huge", "softmax_huge", "max_rows", "argmax", "var", "logsumexp", "cumsum",
-       "sort", "topk", "index_select", "gather", "scatter_add", "pad", "conv2d", "conv_1x1", "conv_grouped",
+       "sort", "topk", "index_select", "gather", "scatter_add", "pad", "conv2d", "conv_1x1", "conv_grouped", "conv_narrow_groups",
        "conv_depthwise", "conv_dilated", "conv_transpose2d", "bilinear", "rotary_embedding", "add_channels", "less", "hardswish",
        "elu", "prelu", "smooth_l1", "bce_with_logits", "flip", "softmax_channels", "prod_rows", "cdist", "both",
        "to_i64", "to_f32_bf16", "batch_norm_channels_last", "conv2d_channels_last", "max_pool2d_channels_last",

@@ -25,8 +25,10 @@ struct WeightForm {
   enum class Kind { layout, winograd, winograd_turned, winograd_small, panels, taps, taps_turned };
   Kind kind = Kind::layout;
   dnnl::memory::desc layout = {};  // oneDNN's, for Kind::layout
+  std::int64_t groups = 1;         // those of the convolution, for Winograd's kinds
   bool operator==(const WeightForm& other) const {
-    return kind == other.kind && (kind != Kind::layout || layout == other.layout);
+    return kind == other.kind && groups == other.groups &&
+           (kind != Kind::layout || layout == other.layout);
   }
 };
 

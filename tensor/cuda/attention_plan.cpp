@@ -6,23 +6,23 @@
 namespace rondo::cuda {
 namespace {
 
-enum Uid : std::int64_t {
-  uid_q = 1,
-  uid_kt,  // k and v as right factors, transposed: the same memory
-  uid_v,
-  uid_vt,
-  uid_y,
-  uid_lse,
-  uid_dy,
-  uid_dq,
-  uid_dk,
-  uid_dv,
-  uid_delta,   // Σ dy y of each query
-  uid_sum_dq,  // dq in f32, which engines clear and add to
-  uid_scale,   // numbers on the host
-  uid_one,
-  uid_excluded,
-  uid_between,  // this and larger numbers: never stored in memory
+enum AttentionUid : std::int64_t {
+  attention_q = 1,
+  attention_kt,  // k and v as right factors, transposed: the same memory
+  attention_v,
+  attention_vt,
+  attention_y,
+  attention_lse,
+  attention_dy,
+  attention_dq,
+  attention_dk,
+  attention_dv,
+  attention_delta,   // Σ dy y of each query
+  attention_sum_dq,  // dq in f32, which engines clear and add to
+  attention_scale,   // numbers on the host
+  attention_one,
+  attention_excluded,
+  attention_between,  // this and larger numbers: never stored in memory
 };
 
 Dims transposed(Dims dims) {
@@ -47,41 +47,44 @@ class AttentionGraph {
         rows_{call.q.size(0), call.q.size(1), call.q.size(2), 1} {}
 
   const Descriptor& forward(const PlanTarget& target) {
-    const Operand s = causal(scaled(product(of(c_.q, uid_q), turned(c_.k, uid_kt), scores())));
+    const Operand s =
+        causal(scaled(product(of(c_.q, attention_q), turned(c_.k, attention_kt), scores())));
     const Operand top = reduced(CUDNN_REDUCE_TENSOR_MAX, s, between(rows_));
     const Operand e =
         pointwise(CUDNN_POINTWISE_EXP, pointwise(CUDNN_POINTWISE_SUB, s, top, scores()), scores());
     const Operand sum = reduced(CUDNN_REDUCE_TENSOR_ADD, e, between(rows_));
     pointwise(CUDNN_POINTWISE_ADD, top, pointwise(CUDNN_POINTWISE_LOG, sum, between(rows_)),
-              of_rows(uid_lse));
+              of_rows(attention_lse));
     const Operand p = pointwise(CUDNN_POINTWISE_DIV, e, sum, between(scores_, type_));
-    product(p, of(c_.v, uid_v), of(c_.y, uid_y));
+    product(p, of(c_.v, attention_v), of(c_.y, attention_y));
     return builder_.finish(target);
   }
 
   const Descriptor& backward(const PlanTarget& target) {
-    const Operand q = of(c_.q, uid_q), kt = turned(c_.k, uid_kt), dy = of(c_.dy, uid_dy),
-                  scale = number(uid_scale), delta = of_rows(uid_delta);
-    const Operand dots = pointwise(CUDNN_POINTWISE_MUL, dy, of(c_.y, uid_y), between(c_.y.shape()));
+    const Operand q = of(c_.q, attention_q), kt = turned(c_.k, attention_kt),
+                  dy = of(c_.dy, attention_dy), scale = number(attention_scale),
+                  delta = of_rows(attention_delta);
+    const Operand dots =
+        pointwise(CUDNN_POINTWISE_MUL, dy, of(c_.y, attention_y), between(c_.y.shape()));
     pointwise(CUDNN_POINTWISE_MUL, reduced(CUDNN_REDUCE_TENSOR_ADD, dots, between(rows_)),
-              number(uid_one), delta);
+              number(attention_one), delta);
     const Operand s = scaled(product(q, kt, scores()));
-    const Operand p =
-        pointwise(CUDNN_POINTWISE_EXP,
-                  causal(pointwise(CUDNN_POINTWISE_SUB, s, of_rows(uid_lse), scores())), scores());
-    product(reshaped(p, turned_scores()), dy, of(c_.dv, uid_dv));
-    const Operand dp = product(dy, turned(c_.v, uid_vt), scores());
+    const Operand p = pointwise(
+        CUDNN_POINTWISE_EXP,
+        causal(pointwise(CUDNN_POINTWISE_SUB, s, of_rows(attention_lse), scores())), scores());
+    product(reshaped(p, turned_scores()), dy, of(c_.dv, attention_dv));
+    const Operand dp = product(dy, turned(c_.v, attention_vt), scores());
     const Operand ds =
         pointwise(CUDNN_POINTWISE_MUL,
                   pointwise(CUDNN_POINTWISE_MUL,
                             pointwise(CUDNN_POINTWISE_SUB, dp, delta, scores()), p, scores()),
                   scale, scores());
-    product(reshaped(ds, turned_scores()), q, of(c_.dk, uid_dk));
+    product(reshaped(ds, turned_scores()), q, of(c_.dk, attention_dk));
     const Operand k = reshaped(kt, between(c_.k.shape(), strides_for_cudnn(c_.k), type_));
     const Operand dq = product(ds, k,
-                               &builder_.tensor(uid_sum_dq, CUDNN_DATA_FLOAT, c_.q.shape(),
+                               &builder_.tensor(attention_sum_dq, CUDNN_DATA_FLOAT, c_.q.shape(),
                                                 dense(c_.q.shape()), Kind::in_memory));
-    pointwise(CUDNN_POINTWISE_IDENTITY, dq, of(c_.dq, uid_dq));
+    pointwise(CUDNN_POINTWISE_IDENTITY, dq, of(c_.dq, attention_dq));
     return builder_.finish(target);
   }
 
@@ -91,22 +94,22 @@ class AttentionGraph {
 
   static Dims dense(const Dims& sizes) { return strides_of(sizes, MemoryFormat::contiguous); }
 
-  Operand of(const Tensor& x, Uid uid) {
+  Operand of(const Tensor& x, AttentionUid uid) {
     return &builder_.tensor(uid, type_, x.shape(), strides_for_cudnn(x), Kind::in_memory);
   }
-  Operand turned(const Tensor& x, Uid uid) {
+  Operand turned(const Tensor& x, AttentionUid uid) {
     return &builder_.tensor(uid, type_, transposed(x.shape()), transposed(strides_for_cudnn(x)),
                             Kind::in_memory);
   }
   /// A number of each query in memory.
-  Operand of_rows(Uid uid) {
+  Operand of_rows(AttentionUid uid) {
     return &builder_.tensor(uid, CUDNN_DATA_FLOAT, rows_, dense(rows_), Kind::in_memory);
   }
-  Operand number(Uid uid) {
+  Operand number(AttentionUid uid) {
     return &builder_.tensor(uid, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, Kind::by_value);
   }
   Operand between(const Dims& sizes, const Dims& strides, cudnnDataType_t type) {
-    return &builder_.tensor(uid_between + betweens_++, type, sizes, strides, Kind::between);
+    return &builder_.tensor(attention_between + betweens_++, type, sizes, strides, Kind::between);
   }
   Operand between(const Dims& sizes, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
     return between(sizes, dense(sizes), type);
@@ -157,7 +160,7 @@ class AttentionGraph {
   }
 
   Operand scaled(Operand s) {
-    return pointwise(CUDNN_POINTWISE_MUL, s, number(uid_scale), scores());
+    return pointwise(CUDNN_POINTWISE_MUL, s, number(attention_scale), scores());
   }
   /// -inf for the keys after a query's own position.
   Operand causal(Operand s) {
@@ -179,7 +182,7 @@ class AttentionGraph {
     builder_.end(compare, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, *allowed);
     Descriptor& select = builder_.pointwise(CUDNN_POINTWISE_BINARY_SELECT);
     select.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *s);
-    select.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *number(uid_excluded));
+    select.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *number(attention_excluded));
     select.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, *allowed);
     builder_.end(select, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, *y);
     return y;
@@ -230,31 +233,31 @@ std::vector<CudnnPlan> attention_plans(const AttentionCall& call, const PlanTarg
 
 void execute(const CudnnPlan& plan, const AttentionCall& call) {
   const float one = 1, excluded = -std::numeric_limits<float>::infinity();
-  std::vector<NamedPointer> pointers = {{uid_scale, &call.scale}};
+  std::vector<NamedPointer> pointers = {{attention_scale, &call.scale}};
   const auto add = [&](std::int64_t uid, const Tensor& x) {
     pointers.emplace_back(uid, x.data_ptr());
   };
-  add(uid_q, call.q);
-  add(uid_kt, call.k);
-  add(uid_y, call.y);
-  add(uid_lse, call.lse);
-  if (call.is_causal) pointers.emplace_back(uid_excluded, &excluded);
+  add(attention_q, call.q);
+  add(attention_kt, call.k);
+  add(attention_y, call.y);
+  add(attention_lse, call.lse);
+  if (call.is_causal) pointers.emplace_back(attention_excluded, &excluded);
   const int device = call.q.device().index;
   if (!call.is_backward()) {
-    add(uid_v, call.v);
+    add(attention_v, call.v);
     return execute(plan, device, pointers);
   }
   const TensorOptions floats = {.device = call.q.device()};
   const Tensor delta = Tensor::empty(call.lse.shape(), floats),
                sum_dq = Tensor::empty(call.q.shape(), floats);
-  add(uid_vt, call.v);
-  add(uid_dy, call.dy);
-  add(uid_dq, call.dq);
-  add(uid_dk, call.dk);
-  add(uid_dv, call.dv);
-  add(uid_delta, delta);
-  add(uid_sum_dq, sum_dq);
-  pointers.emplace_back(uid_one, &one);
+  add(attention_vt, call.v);
+  add(attention_dy, call.dy);
+  add(attention_dq, call.dq);
+  add(attention_dk, call.dk);
+  add(attention_dv, call.dv);
+  add(attention_delta, delta);
+  add(attention_sum_dq, sum_dq);
+  pointers.emplace_back(attention_one, &one);
   execute(plan, device, pointers);
 }
 

@@ -21,8 +21,8 @@ TEST(Environment, AWrongWishIsAnErrorThatCanBeCaughtAndMended) {
   EXPECT_ERROR(ones(large), Error, "RONDO_ISA=sse9 is not one of generic");
   setenv("RONDO_ISA", "generic", 1);
   EXPECT_ERROR(ones(large), Error,
-               "RONDO_CONV: unknown convolution algorithm \"fft\"; use any of winograd_2x2, "
-               "few_pixels, winograd, one_pixel, implicit_gemm, onednn");
+               "RONDO_CONV: unknown convolution algorithm \"fft\"; use any of winograd_groups, "
+               "winograd_2x2, few_pixels, winograd, one_pixel, implicit_gemm, onednn");
   setenv("RONDO_CONV", "implicit_gemm", 1);
   EXPECT_ERROR(ones(large), Error, "RONDO_PACKED_MATMUL=on is neither 0 nor 1");
   setenv("RONDO_PACKED_MATMUL", "1", 1);

@@ -29,9 +29,10 @@ using test::nhwc;
 
 /// A 3x3 convolution and its three results, computed in f64 by the loops.
 struct WinogradCase {
-  std::int64_t n, c, h, w, k, pad_h = 1, pad_w = 1;
+  std::int64_t n, c, h, w, k, pad_h = 1, pad_w = 1, groups = 1;
 
-  Conv2dParams params() const { return {.pad_h = pad_h, .pad_w = pad_w}; }
+  Conv2dParams params() const { return {.pad_h = pad_h, .pad_w = pad_w, .groups = groups}; }
+  Dims w_shape() const { return {k, c / groups, 3, 3}; }
   Dims x_shape() const { return {n, c, h, w}; }
   Dims y_shape() const { return {n, k, h + 2 * pad_h - 2, w + 2 * pad_w - 2}; }
 };
@@ -41,14 +42,14 @@ struct Results {
   explicit Results(const WinogradCase& p, TensorOptions options)
       : y(Tensor::empty(p.y_shape(), options)),
         dx(Tensor::empty(p.x_shape(), options)),
-        dw(Tensor::empty({p.k, p.c, 3, 3}, {.dtype = options.dtype})) {}
+        dw(Tensor::empty(p.w_shape(), {.dtype = options.dtype})) {}
 };
 
 struct Operands {
   Tensor x, w, bias, dy;
   Operands(const WinogradCase& p, DType dtype)
       : x(as(randn(p.x_shape()), dtype)),
-        w(as(randn({p.k, p.c, 3, 3}), dtype)),
+        w(as(randn(p.w_shape()), dtype)),
         bias(as(randn({p.k}), dtype)),
         dy(as(randn(p.y_shape()), dtype)) {}
 };
@@ -63,7 +64,7 @@ Results by_loops(const WinogradCase& p, const Operands& o) {
 
 Results by_winograd(const WinogradCase& p, const Operands& o, DType dtype) {
   Results r(p, {.dtype = dtype, .format = nhwc});
-  r.dw = Tensor::empty({p.k, p.c, 3, 3});
+  r.dw = Tensor::empty(p.w_shape());
   const Tensor x = as(o.x, dtype, nhwc), dy = as(o.dy, dtype, nhwc);
   cpu::winograd::conv2d(x, o.w, as(o.bias, f32), r.y, p.params());
   cpu::winograd::conv2d_backward_input(dy, o.w, r.dx, p.params());
@@ -88,8 +89,8 @@ TEST_P(Winograd, ThreePrimitivesAgreeWithTheLoops) {
     auto agree = [&](const Tensor& a, const Tensor& b, std::int64_t terms, double relative) {
       EXPECT_TRUE(all_close(as(a, f64), b, winograd_tolerance(terms), relative)) << dtype;
     };
-    agree(got.y, want.y, 9 * p.c, rounded);
-    agree(got.dx, want.dx, 9 * p.k, rounded);
+    agree(got.y, want.y, 9 * p.c / p.groups, rounded);
+    agree(got.dx, want.dx, 9 * p.k / p.groups, rounded);
     agree(got.dw, want.dw, want.y.numel() / p.k, 0);
   }
 }
@@ -97,6 +98,7 @@ TEST_P(Winograd, ThreePrimitivesAgreeWithTheLoops) {
 TEST_P(Winograd, SmallTilesAgreeWithTheLoops) {
   const WinogradCase& p = GetParam();
   const Dims shape = p.y_shape();
+  if (p.groups > 1) GTEST_SKIP() << "one group only";
   if (p.n * ((shape[2] + 1) / 2) * ((shape[3] + 1) / 2) > 24) GTEST_SKIP() << "several blocks";
   const Operands o(p, f32);
   const Tensor y = Tensor::empty(shape, {.format = nhwc}), x = as(o.x, f32, nhwc);
@@ -113,18 +115,22 @@ TEST_P(Winograd, SmallTilesAgreeWithTheLoops) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Winograd,
-    ::testing::Values(WinogradCase{1, 16, 1, 1, 16},        // a pixel
-                      WinogradCase{1, 16, 4, 4, 16},        // a tile
-                      WinogradCase{3, 16, 8, 8, 32},        // whole tiles
-                      WinogradCase{2, 32, 7, 9, 16},        // parts of tiles
-                      WinogradCase{2, 48, 13, 5, 80},       // an odd number of vectors
-                      WinogradCase{2, 16, 6, 6, 16, 0, 0},  // no padding
-                      WinogradCase{1, 16, 5, 9, 16, 2, 0},  // more than half a filter
-                      WinogradCase{1, 16, 3, 4, 16, 3, 4},  // only outputs that are zero
-                      WinogradCase{5, 64, 12, 12, 64},      // several blocks
-                      WinogradCase{70, 96, 4, 4, 112},      // sums by all threads
-                      WinogradCase{1, 96, 15, 9, 48},       // one block, by all threads
-                      WinogradCase{1, 256, 8, 8, 64},       // 16 small tiles
+    ::testing::Values(WinogradCase{1, 16, 1, 1, 16},             // a pixel
+                      WinogradCase{1, 16, 4, 4, 16},             // a tile
+                      WinogradCase{3, 16, 8, 8, 32},             // whole tiles
+                      WinogradCase{2, 32, 7, 9, 16},             // parts of tiles
+                      WinogradCase{2, 48, 13, 5, 80},            // an odd number of vectors
+                      WinogradCase{2, 16, 6, 6, 16, 0, 0},       // no padding
+                      WinogradCase{1, 16, 5, 9, 16, 2, 0},       // more than half a filter
+                      WinogradCase{1, 16, 3, 4, 16, 3, 4},       // only outputs that are zero
+                      WinogradCase{5, 64, 12, 12, 64},           // several blocks
+                      WinogradCase{70, 96, 4, 4, 112},           // sums by all threads
+                      WinogradCase{1, 96, 15, 9, 48},            // one block, by all threads
+                      WinogradCase{1, 256, 8, 8, 64},            // 16 small tiles
+                      WinogradCase{2, 32, 7, 9, 64, 1, 1, 2},    // groups
+                      WinogradCase{1, 96, 15, 9, 48, 1, 1, 3},   // … in one block
+                      WinogradCase{9, 64, 16, 12, 64, 1, 1, 4},  // … in several blocks
+                      WinogradCase{70, 96, 4, 4, 192, 1, 1, 2},  // … with sums by all threads
                       WinogradCase{1, 512, 4, 4, 16, 1, 1}));
 
 /// Uses direct sums during its lifetime.
@@ -290,8 +296,22 @@ TEST(WinogradSwitch, OnlyWhatGainsByIt) {
   EXPECT_FALSE(suits(128, 16, 32, 24));
   EXPECT_FALSE(suits(128, 16, 32, 16, 5));
   EXPECT_FALSE(suits(128, 16, 32, 16, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}));
-  EXPECT_FALSE(suits(128, 64, 32, 64, 3, {.pad_h = 1, .pad_w = 1, .groups = 4}));
+  EXPECT_TRUE(suits(128, 64, 32, 64, 3, {.pad_h = 1, .pad_w = 1, .groups = 4}));
+  EXPECT_FALSE(suits(128, 64, 32, 64, 3, {.pad_h = 1, .pad_w = 1, .groups = 8}));
   EXPECT_FALSE(suits(128, 16, 32, 16, 3, {.pad_h = 1, .pad_w = 1, .dilation_h = 2}));
+}
+
+/// The transformed weights of one number of groups are not those of another.
+TEST(WinogradSwitch, KeptWeightsKnowTheirGroups) {
+  const Tensor w = randn({64, 16, 3, 3});
+  for (const std::int64_t groups : {1, 2, 4, 1, 2, 4, 1, 2, 4}) {
+    const WinogradCase p{1, 16 * groups, 6, 6, 64, 1, 1, groups};
+    const Tensor x = randn(p.x_shape(), {}), y = Tensor::empty(p.y_shape(), {.format = nhwc});
+    const Tensor want = Tensor::empty(p.y_shape(), {.dtype = f64});
+    cpu::winograd::conv2d(as(x, f32, nhwc), w, {}, y, p.params());
+    cpu::reference::conv2d(as(x, f64), as(w, f64), {}, want, p.params());
+    EXPECT_TRUE(all_close(as(y, f64), want, winograd_tolerance(9 * 16))) << groups;
+  }
 }
 
 /// An image's result does not depend on its neighbours in the batch or on the number of threads.

@@ -15,8 +15,9 @@ namespace rondo::cpu {
 namespace {
 
 // In the order in which they are tried.
-constexpr std::array all = {&conv::winograd_2x2, &conv::few_pixels,    &conv::winograd,
-                            &conv::one_pixel,    &conv::implicit_gemm, &conv::onednn};
+constexpr std::array all = {&conv::winograd_groups, &conv::winograd_2x2, &conv::few_pixels,
+                            &conv::winograd,        &conv::one_pixel,    &conv::implicit_gemm,
+                            &conv::onednn};
 
 std::vector<const ConvAlgorithm*> by_default() {
   std::vector<const ConvAlgorithm*> list;

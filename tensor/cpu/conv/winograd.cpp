@@ -76,17 +76,19 @@ struct TileBlock {
 struct Filters {
   const Tensor& w;
   bool backward;
+  Index groups;
   const WinogradTiles& kernels;
 
-  Index filters() const { return w.size(backward ? 1 : 0); }
-  Index depth() const { return w.size(backward ? 0 : 1); }
-  /// G w Gᵀ in panels: (points, filters / panel, depth, panel).
+  // Of one group.
+  Index filters() const { return backward ? w.size(1) : w.size(0) / groups; }
+  Index depth() const { return backward ? w.size(0) / groups : w.size(1); }
+  /// G w Gᵀ in panels: (points, groups, filters / panel, depth, panel).
   StoragePtr transformed() const {
     using enum WeightForm::Kind;
     const std::size_t bytes =
-        static_cast<std::size_t>(kernels.points() * filters() * depth()) * sizeof(float);
+        static_cast<std::size_t>(kernels.points() * w.size(0) * w.size(1)) * sizeof(float);
     const auto kind = kernels.m != tile ? winograd_small : backward ? winograd_turned : winograd;
-    return prepared_weight(w, {.kind = kind}, bytes,
+    return prepared_weight(w, {.kind = kind, .groups = groups}, bytes,
                            [this](void* u) { transform(static_cast<float*>(u)); });
   }
 
@@ -96,12 +98,14 @@ struct Filters {
     const float* data = values.data_ptr<float>();
     const Index width = cpu::kernels().packed.panel(filters());
     const Index stride = w.stride(backward ? 1 : 0), depth_stride = w.stride(backward ? 0 : 1);
-    const Index rows = depth(), all = rows * filters();
+    const Index group_stride = w.size(0) / groups * w.stride(0);
+    const Index rows = depth(), columns = filters(), all = groups * rows * columns;
     parallel_for(all / width, kernels.points() * all, [&](Index begin, Index end) {
       for (Index i = begin; i < end; ++i) {
-        const Index first = i / rows * width, c = i % rows;
-        kernels.weight(data + first * stride + c * depth_stride, stride, backward, width,
-                       u + first * rows + c * width, all);
+        const Index panel = i / rows * width, c = i % rows;  // panel: its first filter, of all
+        const Index group = panel / columns, first = panel % columns;
+        kernels.weight(data + group * group_stride + first * stride + c * depth_stride, stride,
+                       backward, width, u + panel * rows + c * width, all);
       }
     });
   }
@@ -112,13 +116,15 @@ class Convolution {
  public:
   /// requires: all tiles fit into one block, or the tiles are not the small ones.
   Convolution(const Tensor& x, const Tensor& w, bool backward, const Tensor& bias, const Tensor& y,
-              Index pad_h, Index pad_w, bool small = false)
+              Index pad_h, Index pad_w, Index groups, bool small = false)
       : x_(x, small),
         y_(y, small),
         bias_(bias.defined() ? bias.data_ptr<float>() : nullptr),
         pad_h_(pad_h),
         pad_w_(pad_w),
-        weights_(Filters{w, backward, x_.kernels}.transformed()),
+        depth_(x.size(1) / groups),
+        filters_(y.size(1) / groups),
+        weights_(Filters{w, backward, groups, x_.kernels}.transformed()),
         tiles_(x.size(0), y_.plane.height, y_.plane.width, x_.kernels.m),
         points_(x_.kernels.points()),
         threads_(static_cast<int>(threads_for(tiles_.count * points_ * y_.channels()))) {}
@@ -141,14 +147,18 @@ class Convolution {
     const auto at = tiles_[t];
     y_.kernels.output(out.tile(i), y_.plane, at.top, at.left, bias_, y_[at.image]);
   }
-  /// Multiplies `columns` columns of point p, starting at `first`, for `count` tiles.
+  /// Multiplies `columns` columns of point p, starting at `first`, for `count` tiles, group by
+  /// group.
   void multiply(Index p, const TileBlock& in, const TileBlock& out, Index count, Index first,
                 Index columns) const {
-    const PackedKernels& k = kernels().packed;
-    const Index depth = x_.channels();
     const auto* u = static_cast<const float*>(weights_->data());
-    k.multiply(in.packed(p), u + (p * y_.channels() + first) * depth, count, depth, columns, false,
-               out.point(p) + TileBlock::floats(first, points_), TileBlock::group(points_));
+    for (const Index end = first + columns; first < end;) {
+      const Index group = first / filters_, some = std::min(end, (group + 1) * filters_) - first;
+      kernels().packed.multiply(
+          in.packed(p, group * depth_), u + (p * y_.channels() + first) * depth_, count, depth_,
+          some, false, out.point(p) + TileBlock::floats(first, points_), TileBlock::group(points_));
+      first += some;
+    }
   }
 
   /// Each thread processes its share of the tiles, one block at a time.
@@ -179,7 +189,7 @@ class Convolution {
       for (Index t = from(tiles_.count); t < to(tiles_.count); ++t) load(t, in, t);
       for (Index p = from(points_); p < to(points_); ++p) clear_after(tiles_.count, in, p);
     });
-    const Index panel = kernels().packed.panel(y_.channels()), panels = y_.channels() / panel;
+    const Index panel = kernels().packed.panel(filters_), panels = y_.channels() / panel;
     parallel_shares(points_ * panels, threads_, [&](int, Index begin, Index end) {
       while (begin < end) {
         const Index p = begin / panels, first = begin % panels;
@@ -203,13 +213,15 @@ class Convolution {
   Images x_, y_;
   const float* bias_;
   Index pad_h_, pad_w_;
+  Index depth_, filters_;  // of one group
   StoragePtr weights_;
   Tiles tiles_;
   Index points_;
   int threads_;
 };
 
-/// Σ over tiles of (Bᵀ x B) ⊙ (A dy Aᵀ): for each point a matrix (channels, filters).
+/// Σ over tiles of (Bᵀ x B) ⊙ (A dy Aᵀ): for each point a matrix (channels, filters of the
+/// channel's group).
 class WeightSums {
  public:
   WeightSums(const Tensor& dy, const Tensor& x, const Conv2dParams& params)
@@ -218,7 +230,8 @@ class WeightSums {
         params_(params),
         tiles_(x.size(0), dy.size(2), dy.size(3)),
         rows_(x.size(1)),
-        columns_(dy.size(1)),
+        columns_(dy.size(1) / params.groups),
+        group_rows_(rows_ / params.groups),
         size_(points * rows_ * columns_) {}
 
   /// Each thread has its own sums, which stay in its cache, over its share of the tiles.
@@ -231,9 +244,8 @@ class WeightSums {
         const Index count = std::min(winograd_tiles, end - t);
         load(t, count, share);
         for (Index p = 0; p < points; ++p)
-          kernels().packed.accumulate(x_block(share).packed(p), dy_block(share).packed(p), count,
-                                      rows_, columns_, t == begin,
-                                      sums(share) + p * rows_ * columns_, columns_);
+          for (Index row = 0; row < rows_; row += group_rows_)
+            add(share, share, p, row, group_rows_, count, t == begin);
       }
     });
   }
@@ -258,9 +270,7 @@ class WeightSums {
         for (Index i = begin; i < end; ++i) {
           const Index p = i / pieces, row = i % pieces * piece;
           for (Index block = 0; block < now; ++block)
-            kernels().packed.accumulate(x_block(block).packed(p, row), dy_block(block).packed(p),
-                                        count(block), piece, columns_, first + block == 0,
-                                        sums(0) + (p * rows_ + row) * columns_, columns_);
+            add(0, block, p, row, piece, count(block), first + block == 0);
         }
       });
     }
@@ -276,8 +286,10 @@ class WeightSums {
             const Index at = (p * rows_ + c) * columns_;
             for (Index i = at; i < at + columns_; ++i) sums(0)[i] += sums(share)[i];
           }
+        const Index filter = c / group_rows_ * columns_, channel = c % group_rows_;
         kernels().winograd.weight_gradient(sums(0) + c * columns_, rows_ * columns_, columns_,
-                                           out + c * dw.stride(1), dw.stride(0));
+                                           out + filter * dw.stride(0) + channel * dw.stride(1),
+                                           dw.stride(0));
       }
     });
   }
@@ -288,10 +300,18 @@ class WeightSums {
     blocks_.emplace(blocks * block_floats());
   }
   Index x_floats() const { return TileBlock::floats(rows_); }
-  Index block_floats() const { return x_floats() + TileBlock::floats(columns_); }
+  Index block_floats() const { return x_floats() + TileBlock::floats(dy_.channels()); }
   float* sums(Index share) const { return sums_->data() + share * size_; }
   TileBlock x_block(Index i) const { return {blocks_->data() + i * block_floats()}; }
   TileBlock dy_block(Index i) const { return {x_block(i).data + x_floats()}; }
+  /// Adds the products of `count` tiles of a block to the sums of point p and of some rows, which
+  /// are channels of one group; `first`: overwrites them.
+  void add(Index share, Index block, Index p, Index row, Index rows, Index count,
+           bool first) const {
+    kernels().packed.accumulate(
+        x_block(block).packed(p, row), dy_block(block).packed(p, row / group_rows_ * columns_),
+        count, rows, columns_, first, sums(share) + (p * rows_ + row) * columns_, columns_);
+  }
   /// Transforms `count` tiles, starting at tile t, into a block.
   void load(Index t, Index count, Index block) const {
     for (Index i = 0; i < count; ++i) {
@@ -305,7 +325,7 @@ class WeightSums {
   Images x_, dy_;
   Conv2dParams params_;
   Tiles tiles_;
-  Index rows_, columns_, size_;
+  Index rows_, columns_, group_rows_, size_;
   int threads_ = 1;
   std::optional<Scratch> sums_, blocks_;
 };
@@ -313,7 +333,7 @@ class WeightSums {
 bool is_possible(const Conv2dProblem& p) {
   const Conv2dParams& o = p.params;
   return p.r == 3 && p.s == 3 && o.stride_h == 1 && o.stride_w == 1 && o.dilation_h == 1 &&
-         o.dilation_w == 1 && o.groups == 1 && p.c % 16 == 0 && p.k % 16 == 0;
+         o.dilation_w == 1 && p.c % (16 * o.groups) == 0 && p.k % (16 * o.groups) == 0;
 }
 
 }  // namespace
@@ -321,10 +341,11 @@ bool is_possible(const Conv2dProblem& p) {
 bool suits(const Conv2dProblem& p) {
   if (!is_possible(p)) return false;
   // The cost in multiplications for a pair of channels. A transformed weight costs about 400. A
-  // tile costs 36, with tiles rounded up to a fixed number of rows, plus its two transforms.
+  // tile costs 36, with tiles rounded up to a fixed number of rows, plus its two transforms, which
+  // the channels and filters of a group share.
   const Index tiles = Tiles(p.n, p.p, p.q).count;
   const Index rows = round_up(tiles, winograd_tiles / 2);
-  const Index cost = 400 + 42 * rows + 180 * tiles / p.k + 130 * tiles / p.c;
+  const Index cost = 400 + 42 * rows + (180 * tiles / p.k + 130 * tiles / p.c) * p.params.groups;
   const Index direct = 9 * p.n * p.p * p.q * 8 / 10;
   return cost < (p.dtype == DType::bf16 && has_bf16_products() ? direct / 2 : direct);
 }
@@ -332,7 +353,7 @@ bool suits(const Conv2dProblem& p) {
 bool suits_small_tiles(const Conv2dProblem& p) {
   constexpr Index cache = 1 << 18;  // floats
   if (std::string_view(kernels().name) != "avx2" || p.pass != Conv2dProblem::Pass::forward ||
-      p.dtype != DType::f32 || !is_possible(p) || p.k * p.c * 9 < cache)
+      p.dtype != DType::f32 || !is_possible(p) || p.params.groups > 1 || p.k * p.c * 9 < cache)
     return false;
   const Index tiles = Tiles(p.n, p.p, p.q, 2).count, products = 16 * tiles;
   return tiles > 8 && tiles <= winograd_tiles && 9 * p.n * p.p * p.q >= products * 8 / 5;
@@ -340,24 +361,24 @@ bool suits_small_tiles(const Conv2dProblem& p) {
 
 void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
             const Conv2dParams& params) {
-  Convolution(x, w, false, bias, y, params.pad_h, params.pad_w).run();
+  Convolution(x, w, false, bias, y, params.pad_h, params.pad_w, params.groups).run();
 }
 
 void conv2d_small_tiles(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                         const Conv2dParams& params) {
-  Convolution(x, w, false, bias, y, params.pad_h, params.pad_w, true).run();
+  Convolution(x, w, false, bias, y, params.pad_h, params.pad_w, 1, true).run();
 }
 
 void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
                            const Conv2dParams& params) {
-  Convolution(dy, w, true, {}, dx, 2 - params.pad_h, 2 - params.pad_w).run();
+  Convolution(dy, w, true, {}, dx, 2 - params.pad_h, 2 - params.pad_w, params.groups).run();
 }
 
 void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                             const Conv2dParams& params) {
   constexpr Index cache = 1 << 18;  // floats of the sums that fit into a core's second-level cache
   WeightSums sums(dy, x, params);
-  if (points * x.size(1) * dy.size(1) <= cache) {
+  if (points * dw.size(1) * dy.size(1) <= cache) {
     sums.sum_apart();
   } else {
     sums.sum_together();

@@ -43,8 +43,8 @@
 namespace rondo::cpu::winograd {
 
 /// Whether this method can solve the problem, and faster than direct sums: 3x3, stride and dilation
-/// 1, one group, channels in multiples of 16, and enough tiles to amortise the transform of the
-/// weights.
+/// 1, each group's channels and filters in multiples of 16, and enough tiles to amortise the
+/// transform of the weights.
 bool suits(const Conv2dProblem& problem);
 
 /// Whether y has too few pixels for `suits`, but enough for tiles of 2x2: 9 to 24 such tiles, so
@@ -56,7 +56,7 @@ bool suits_small_tiles(const Conv2dProblem& problem);
 // or bf16; w dense, of their dtype; bias f32; dw dense, f32.
 void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
             const Conv2dParams& params);
-/// Uses F(2x2, 3x3). requires: f32, and at most 24 tiles of 2x2.
+/// Uses F(2x2, 3x3). requires: f32, one group, and at most 24 tiles of 2x2.
 void conv2d_small_tiles(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                         const Conv2dParams& params);
 void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
