@@ -173,6 +173,15 @@ class Backend {
     const KernelCall call("index_select", {}, y, index, y);
     do_index_select(x, dim, index, y);
   }
+  /// y[o, i, k] = Σ_j weight[j] x[o, index[j], k], where offset[i] ≤ j < offset[i + 1]: products
+  /// with a sparse matrix in compressed rows. requires: x (outer, columns, inner), y (outer, rows,
+  /// inner), contiguous; f32 or f64, and weight of the same dtype; every index inside x.
+  void sparse_product(const CompressedRows& matrix, const Tensor& x, const Tensor& y) {
+    assert(x.dim() == 3 && x.is_contiguous() && y.is_contiguous() && y.size(1) == matrix.rows());
+    assert(same_dtype(x, y) && same_dtype(x, matrix.weight) && y.numel() > 0);
+    const KernelCall call("sparse_product", {}, x, matrix.index, y);
+    do_sparse_product(matrix, x, y);
+  }
   /// y[.., index[i], ..] = op(y[.., index[i], ..], x[.., i, ..]) along dim, in the order of i
   /// (deterministic; with `set` the last one stays). 16-bit floats are summed in f32.
   void index_scatter(ScatterOp op, const Tensor& y, std::int64_t dim, const Tensor& index,
@@ -317,8 +326,9 @@ class Backend {
   // ---- Layer and group normalisation ----
 
   // If a backend has no kernel, autograd/ops composes these from other ops, and the methods throw
-  // DeviceError. Tensors are contiguous and of x's dtype (statistics of 16 bits: f32), and x is not
-  // empty. gamma, beta (meaning 1 and 0) and gradients (not computed) may be undefined.
+  // DeviceError. Tensors are contiguous unless stated, and of x's dtype (statistics of 16 bits:
+  // f32), and x is not empty. gamma, beta (meaning 1 and 0) and gradients (not computed) may be
+  // undefined.
 
   /// Whether this backend has kernels for x's dtype.
   virtual bool has_layer_norm(const Tensor& /*x*/) const { return false; }
@@ -339,18 +349,25 @@ class Backend {
   }
 
   virtual bool has_group_norm(const Tensor& /*x*/) const { return false; }
+  /// The layout in which group_norm takes x.
+  virtual MemoryFormat group_norm_format(const Tensor& /*x*/) const {
+    return MemoryFormat::contiguous;
+  }
   /// Like layer_norm, over the C / groups channels of each group in each image; gamma and beta are
-  /// per channel. requires: x (N, C, …), gamma and beta (C), mean and invstd (N, groups).
+  /// per channel. requires: x (N, C, …), y, dy and dx dense in group_norm_format(x), gamma and beta
+  /// (C), mean and invstd (N, groups).
   void group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
                   double eps, const Tensor& y, const Tensor& mean, const Tensor& invstd) {
-    assert(x.is_contiguous() && same_shape(x, y) && mean.numel() == x.size(0) * groups);
+    assert(x.is_contiguous(group_norm_format(x)) && y.is_contiguous(group_norm_format(x)));
+    assert(same_shape(x, y) && mean.numel() == x.size(0) * groups);
     const KernelCall call("group_norm", {}, x, gamma, beta, y);
     do_group_norm(x, groups, gamma, beta, eps, y, mean, invstd);
   }
   void group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
                            const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
                            const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) {
-    assert(x.is_contiguous() && same_shape(x, dy) && mean.numel() == x.size(0) * groups);
+    assert(x.is_contiguous(group_norm_format(x)) && dy.is_contiguous(group_norm_format(x)));
+    assert(same_shape(x, dy) && mean.numel() == x.size(0) * groups);
     const KernelCall call("group_norm_backward", {}, dy, x, gamma, dx);
     do_group_norm_backward(dy, x, groups, gamma, mean, invstd, dx, dgamma, dbeta);
   }
@@ -526,6 +543,8 @@ class Backend {
                                          const Tensor& dlogits) = 0;
   virtual void do_index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
                                const Tensor& y) = 0;
+  virtual void do_sparse_product(const CompressedRows& matrix, const Tensor& x,
+                                 const Tensor& y) = 0;
   virtual void do_index_scatter(ScatterOp op, const Tensor& y, std::int64_t dim,
                                 const Tensor& index, const Tensor& x) = 0;
   virtual void do_gather(const Tensor& x, std::int64_t dim, const Tensor& index,

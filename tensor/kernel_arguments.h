@@ -82,6 +82,14 @@ struct ScoreTile {
   float* slopes;  // null, or where the derivatives of the new scores by the old ones go
 };
 
+/// A sparse matrix: row i has the elements offset[i] … offset[i + 1] - 1, of which number j is
+/// weight[j] in column index[j]. offset (rows + 1) and index (elements): i64; all dense, on one
+/// device.
+struct CompressedRows {
+  Tensor offset, index, weight;
+  std::int64_t rows() const { return offset.numel() - 1; }
+};
+
 struct AttentionParams {
   double scale = 1;
   bool is_causal = false;  // query i attends to keys 0 … i

@@ -37,8 +37,9 @@ struct GroupNormBackward final : Node {
     const Tensor dx = wants(0) ? Tensor::empty_like(input) : Tensor();
     const Tensor dgamma = factor_gradient(wants(1), input);
     const Tensor dbeta = factor_gradient(wants(2), input);
-    backend(input).group_norm_backward(contiguous(dy[0]), input, groups, gamma.get(*this), mean,
-                                       invstd, dx, dgamma, dbeta);
+    const MemoryFormat format = backend(input).group_norm_format(input);
+    backend(input).group_norm_backward(contiguous(dy[0], format), input, groups, gamma.get(*this),
+                                       mean, invstd, dx, dgamma, dbeta);
     return {dx, dgamma, dbeta};
   }
 
@@ -59,28 +60,29 @@ struct GroupNormBackward final : Node {
   }
 };
 
-/// The kernel works plane by plane, which is slow for planes of a few pixels. Not used under
-/// TraceMode, because readers of graphs know layer_norm.
+/// In a contiguous tensor the kernel works plane by plane, which is slow for planes of a few
+/// pixels. Not used under TraceMode, because readers of graphs know layer_norm.
 bool has_group_norm_kernel(const Tensor& x) {
   constexpr std::int64_t least_plane = 16;
   const bool traced = TraceMode::is_enabled() && GradMode::is_enabled();
-  return !traced && x.numel() >= least_plane * x.size(0) * x.size(1) && x.numel() > 0 &&
-         backend(x).has_group_norm(x);
+  if (traced || x.numel() == 0 || !backend(x).has_group_norm(x)) return false;
+  return x.numel() >= least_plane * x.size(0) * x.size(1) ||
+         backend(x).group_norm_format(x) == MemoryFormat::channels_last;
 }
 
 Tensor fused_group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma,
                         const Tensor& beta, double eps) {
   const auto flat = [&](const Tensor& v) { return v.defined() ? contiguous(to(v, x.dtype())) : v; };
-  const Tensor planes = contiguous(x), scale = flat(gamma), shift = flat(beta);
-  const Tensor y = Tensor::empty_like(planes);
+  const Tensor dense = contiguous(x, backend(x).group_norm_format(x));
+  const Tensor scale = flat(gamma), shift = flat(beta), y = Tensor::empty_like(dense);
   const Tensor mean = Tensor::empty({x.size(0), groups}, {.device = x.device()});
   const Tensor invstd = Tensor::empty_like(mean);
-  backend(x).group_norm(planes, groups, scale, shift, eps, y, mean, invstd);
+  backend(x).group_norm(dense, groups, scale, shift, eps, y, mean, invstd);
   if (beyond_f32(invstd)) {
-    const Normalized wide(grouped(to(planes, f64), groups), {2}, eps);
+    const Normalized wide(grouped(to(dense, f64), groups), {2}, eps);
     return to(affine_per_channel(reshape(wide.value, x.shape()), gamma, beta), x.dtype());
   }
-  return record<GroupNormBackward>({planes, scale, shift}, y, planes, scale, mean, invstd, groups,
+  return record<GroupNormBackward>({dense, scale, shift}, y, dense, scale, mean, invstd, groups,
                                    eps);
 }
 

@@ -1,11 +1,13 @@
-// An image is resized along one dimension after the other: each element of the result is a weighted
-// mean of 1, 2 or 4 neighbours, which index_select reads. So the gradient is that of index_select.
+// An image is resized along one dimension after the other. Each element of the result is a weighted
+// mean of 1, 2 or 4 neighbours: a copy by index_select, or a product with a sparse matrix, whose
+// transpose gives the gradient.
 
 #include "autograd/ops/interpolate.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <string>
 
 #include "autograd/grad_mode.h"
@@ -15,10 +17,14 @@
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/pool.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/reduced.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
+#include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/record_function.h"
 
@@ -49,31 +55,94 @@ std::array<Tensor, 4> cubic_weights(const Tensor& t) {
   return {far(t + 1), near(t), near(1 - t), far(2 - t)};
 }
 
-/// x resized along dim by the weighted means of 2 (4) neighbours.
-Tensor resampled(const Tensor& x, std::int64_t dim, const ResizedAxis& axis, bool cubic) {
-  Tensors index, weights;
-  {
-    const NoGradGuard no_grad;
-    const Tensor any_place = axis.places(x.device());
+/// The weighted means of a resized dimension: a sparse matrix (out, in) with `taps` elements in
+/// each row.
+struct WeightedMeans {
+  std::int64_t taps, in, out;
+  Tensor index, weight;              // (out, taps): i64, f64
+  CompressedRows matrix, transpose;  // the latter only with has_gradient
+
+  WeightedMeans(const ResizedAxis& axis, bool cubic, const Tensor& x, bool has_gradient)
+      : taps(cubic ? 4 : 2), in(axis.in), out(axis.out) {
+    const Device device = x.device();
+    const Tensor any_place = axis.places(device);
     const Tensor place = cubic ? any_place : clamp_min(any_place, 0.0);
     const Tensor first = floor(place), t = place - first;
+    const Tensors weights = [&]() -> Tensors {
+      if (!cubic) return {1 - t, t};
+      const auto [a, b, c, d] = cubic_weights(t);
+      return {a, b, c, d};
+    }();
+    Tensors indices;
+    for (std::int64_t k = 0; k < taps; ++k)
+      indices.push_back(clamp(to(first, i64) + (cubic ? k - 1 : k), 0, in - 1));
+    index = stack(indices, 1);
+    weight = stack(weights, 1);
+
+    const TensorOptions whole = {.dtype = i64, .device = device};
+    const Tensor columns = reshape(index, {-1}), values = to(reshape(weight, {-1}), x.dtype());
+    matrix = {arange(out + 1, whole) * taps, columns, values};
+    if (!has_gradient) return;
+    const auto [sorted, order] = sort(columns);
+    const Tensor counts = index_add(zeros({in}, whole), 0, columns, ones({out * taps}, whole));
+    transpose = {cat({zeros({1}, whole), cumsum(counts, 0)}), floor_divide(order, taps),
+                 index_select(values, 0, order)};
+  }
+};
+
+/// The sparse matrix times x along dim; with `transposed`, its transpose.
+Tensor times_x(const std::shared_ptr<const WeightedMeans>& means, bool transposed,
+               const Tensor& any_x, std::int64_t dim);
+
+/// The product is linear, and so are its derivatives.
+struct WeightedMeansBackward final : Node {
+  std::shared_ptr<const WeightedMeans> means;
+  bool transposed;
+  std::int64_t dim;
+
+  WeightedMeansBackward(std::shared_ptr<const WeightedMeans> means, bool transposed,
+                        std::int64_t dim)
+      : means(std::move(means)), transposed(transposed), dim(dim) {}
+  const char* name() const override { return "interpolate"; }
+  Tensors backward(const Tensors& dy) override { return {times_x(means, !transposed, dy[0], dim)}; }
+};
+
+Tensor times_x(const std::shared_ptr<const WeightedMeans>& means, bool transposed,
+               const Tensor& any_x, std::int64_t dim) {
+  const MemoryFormat format = any_x.suggested_format();
+  const Tensor x = contiguous(any_x, format);
+  Dims sizes = x.shape();
+  sizes[dim] = transposed ? means->in : means->out;
+  const Tensor y =
+      Tensor::empty(sizes, {.dtype = x.dtype(), .device = x.device(), .format = format});
+  if (y.numel() > 0) {
+    std::int64_t inner = format == MemoryFormat::channels_last ? x.size(1) : 1;
+    for (std::int64_t d = dim + 1; d < x.dim(); ++d) inner *= x.size(d);
+    const auto lines = [&](const Tensor& t) {
+      const std::int64_t n = t.size(dim);
+      return t.as_view({t.numel() / (n * inner), n, inner}, {n * inner, inner, 1},
+                       t.storage_offset());
+    };
+    const NoGradGuard no_grad;
+    backend(x).sparse_product(transposed ? means->transpose : means->matrix, lines(x), lines(y));
+  }
+  return record<WeightedMeansBackward>({x}, y, means, transposed, dim);
+}
+
+/// x resized along dim by the weighted means of 2 (4) neighbours.
+Tensor resampled(const Tensor& x, std::int64_t dim, const ResizedAxis& axis, bool cubic) {
+  const bool has_gradient = GradMode::is_enabled() && x.requires_grad();
+  const auto means =
+      no_grad([&] { return std::make_shared<const WeightedMeans>(axis, cubic, x, has_gradient); });
+  if (!TraceMode::is_enabled()) return times_x(means, false, x, dim);
+  // Readers of graphs know index_select.
+  Tensor y;
+  for (std::int64_t k = 0; k < means->taps; ++k) {
     Dims line = Dims::filled(x.dim(), 1);
     line[dim] = axis.out;
-    const auto add = [&](std::int64_t offset, const Tensor& weight) {
-      index.push_back(clamp(to(first, i64) + offset, 0, axis.in - 1));
-      weights.push_back(reshape(to(weight, x.dtype()), line));
-    };
-    if (cubic) {
-      const std::array<Tensor, 4> each = cubic_weights(t);
-      for (std::int64_t k = 0; k < 4; ++k) add(k - 1, each[static_cast<std::size_t>(k)]);
-    } else {
-      add(0, 1 - t);
-      add(1, t);
-    }
-  }
-  Tensor y;
-  for (std::size_t k = 0; k < index.size(); ++k) {
-    const Tensor part = index_select(x, dim, index[k]) * weights[k];
+    const Tensor weight =
+        no_grad([&] { return reshape(to(select(means->weight, 1, k), x.dtype()), line); });
+    const Tensor part = index_select(x, dim, select(means->index, 1, k)) * weight;
     y = k == 0 ? part : y + part;
   }
   return y;
@@ -135,7 +204,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   if (mode == "nearest" && spatial == 2 && (factor == 2 || factor == 4))  // usual, and faster
     return upsample_nearest2d(x, static_cast<std::int64_t>(factor));
   Tensor y = widened(x);
-  for (std::int64_t d = 0; d < spatial; ++d) {
+  for (std::int64_t d = spatial - 1; d >= 0; --d) {  // the last first, as PyTorch rounds
     const std::int64_t in = x.size(d + 2);
     ResizedAxis axis{in, 0, 0, options.align_corners};
     if (factors.empty()) {

@@ -57,6 +57,7 @@ class CpuBackend : public Backend {
   // indexing.cpp
   void do_index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
                        const Tensor& y) override;
+  void do_sparse_product(const CompressedRows& matrix, const Tensor& x, const Tensor& y) override;
   void do_index_scatter(ScatterOp op, const Tensor& y, std::int64_t dim, const Tensor& index,
                         const Tensor& x) override;
   void do_gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) override;
@@ -105,6 +106,7 @@ class CpuBackend : public Backend {
 
   // group_norm.cpp
   bool has_group_norm(const Tensor& x) const override;
+  MemoryFormat group_norm_format(const Tensor& x) const override;
   void do_group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
                      double eps, const Tensor& y, const Tensor& mean,
                      const Tensor& invstd) override;

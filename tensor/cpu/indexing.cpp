@@ -6,7 +6,9 @@
 // element, and writes happen in the order of the index.
 //
 // Indices are checked before anything is written, so an invalid index leaves the outputs unchanged.
-// Only gather, whose index is as large as its output, checks while it writes.
+// Only gather, whose index is as large as its output, checks while it writes. Those of
+// sparse_product are made by its caller, and not checked. Each of its outputs is the sum of one
+// thread.
 
 #include <algorithm>
 #include <atomic>
@@ -268,6 +270,54 @@ void CpuBackend::do_scatter(ScatterOp op, const Tensor& joined, std::int64_t dim
                 dim);
   in_wide(op, joined, values,
           [&](const Tensor& y, const Tensor& x) { scatter_elements(op, y, dim, index, x); });
+}
+
+namespace {
+
+/// y (inner) = Σ of the matrix's elements j … last - 1 times their rows of x (columns, inner).
+template <class T>
+void sparse_row(const CompressedRows& matrix, std::int64_t j, std::int64_t last, const T* x,
+                std::int64_t inner, T* y) {
+  const auto* index = matrix.index.data_ptr<std::int64_t>();
+  const T* weight = matrix.weight.data_ptr<T>();
+  if (inner == 1) {
+    T sum = 0;
+    for (; j < last; ++j) sum += weight[j] * x[index[j]];
+    *y = sum;
+  } else if (last - j >= 2) {  // the first two together: linear interpolation has no more
+    const T u = weight[j], v = weight[j + 1];
+    const T *a = x + index[j] * inner, *b = x + index[j + 1] * inner;
+    for (std::int64_t k = 0; k < inner; ++k) y[k] = u * a[k] + v * b[k];
+    j += 2;
+  } else {
+    std::fill_n(y, inner, T(0));
+  }
+  for (; j < last; ++j) {
+    const T w = weight[j];
+    const T* a = x + index[j] * inner;
+    for (std::int64_t k = 0; k < inner; ++k) y[k] += w * a[k];
+  }
+}
+
+}  // namespace
+
+void CpuBackend::do_sparse_product(const CompressedRows& matrix, const Tensor& x, const Tensor& y) {
+  const std::int64_t rows = matrix.rows(), columns = x.size(1), inner = x.size(2);
+  const auto* offset = matrix.offset.data_ptr<std::int64_t>();
+  visit_float_compute(x.dtype(), "sparse_product", [&]<class T>() {
+    const T* from = x.data_ptr<T>();
+    T* to = y.data_ptr<T>();
+    parallel_for(y.numel() / inner, y.numel(), [&](std::int64_t begin, std::int64_t end) {
+      std::int64_t outer = begin / rows, row = begin % rows;
+      for (std::int64_t i = begin; i < end; ++i) {
+        sparse_row(matrix, offset[row], offset[row + 1], from + outer * columns * inner, inner,
+                   to + i * inner);
+        if (++row < rows) continue;
+        row = 0;
+        ++outer;
+      }
+    });
+  });
 }
 
 }  // namespace rondo::cpu

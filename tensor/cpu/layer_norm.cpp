@@ -8,7 +8,8 @@
 // The two sums over rows are added in f32 over 64 rows, and then in f64. With many rows, the rows
 // are split into parts, and the same pass computes dx. With few long rows, or without dx, the
 // columns are split into parts. The choice and the number of parts depend only on the sizes, so the
-// bits do not depend on the number of threads.
+// bits do not depend on the number of threads. Rows of 16-bit floats are widened to f32 one at a
+// time, and results are rounded once.
 
 #include <algorithm>
 #include <array>
@@ -16,27 +17,51 @@
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/isa/table.h"
-#include "tensor/cpu/strided.h"
+#include "tensor/cpu/lines.h"
 
 namespace rondo::cpu {
 namespace {
 
 constexpr std::int64_t rows_per_block = 64, most_parts = 64, columns_per_part = 512;
 
-/// gamma or beta, or `instead` filled with n times `value`.
-const float* factors(const Tensor& v, std::int64_t n, float value, std::vector<float>& instead) {
-  if (v.defined()) return v.data_ptr<float>();
-  instead.assign(static_cast<std::size_t>(n), value);
-  return instead.data();
+/// gamma or beta in f32, or n times `value`.
+std::vector<float> factors(const Tensor& v, std::int64_t n, float value) {
+  std::vector<float> all(static_cast<std::size_t>(n), value);
+  if (v.defined()) load(v.dtype(), v.data_ptr(), 0, 1, n, all.data());
+  return all;
 }
+
+/// n elements of a row in f32. What a kernel reads is the tensor's own memory, or a copy of 16-bit
+/// floats. What it writes likewise, and `store` rounds the copy.
+class FloatRow {
+ public:
+  FloatRow(const Tensor& t, std::int64_t n) : dtype_(t.dtype()), data_(t.data_ptr()) {
+    if (dtype_ != f32) copy_.resize(static_cast<std::size_t>(n));
+  }
+  const float* load(std::int64_t offset, std::int64_t n) {
+    return dense_line(dtype_, data_, offset, 1, n, copy_.data());
+  }
+  float* to_write(std::int64_t offset) {
+    return dtype_ == f32 ? static_cast<float*>(data_) + offset : copy_.data();
+  }
+  void store(std::int64_t offset, std::int64_t n) const {
+    if (dtype_ != f32) cpu::store(dtype_, data_, offset, 1, n, copy_.data());
+  }
+
+ private:
+  DType dtype_;
+  void* data_;
+  std::vector<float> copy_;
+};
 
 /// The inputs from which the gradients are computed.
 struct Rows {
-  const float *dy, *x, *mean, *invstd;
+  const Tensor &dy, &x;
+  const float *mean, *invstd;
   std::int64_t count, n;
   Rows(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& invstd)
-      : dy(dy.data_ptr<float>()),
-        x(x.data_ptr<float>()),
+      : dy(dy),
+        x(x),
         mean(mean.defined() ? mean.data_ptr<float>() : nullptr),
         invstd(invstd.data_ptr<float>()),
         count(x.size(0)),
@@ -44,11 +69,33 @@ struct Rows {
   const float* mean_of(std::int64_t r) const { return mean == nullptr ? nullptr : mean + r; }
 };
 
+/// Computes rows of dx, one after the other.
+class BackwardRow {
+ public:
+  /// dx must be defined.
+  BackwardRow(const Rows& rows, const std::vector<float>& scale, const Tensor& dx)
+      : rows_(rows), scale_(scale), dy_(rows.dy, rows.n), x_(rows.x, rows.n), dx_(dx, rows.n) {}
+  /// Also adds to dgamma and dbeta, unless they are null.
+  void compute(std::int64_t r, float* dgamma, float* dbeta) {
+    const std::int64_t n = rows_.n;
+    kernels().layer_norm.backward(dy_.load(r * n, n), x_.load(r * n, n), n, scale_.data(),
+                                  rows_.mean_of(r), rows_.invstd[r], dx_.to_write(r * n), dgamma,
+                                  dbeta);
+    dx_.store(r * n, n);
+  }
+
+ private:
+  const Rows& rows_;
+  const std::vector<float>& scale_;
+  FloatRow dy_, x_, dx_;
+};
+
 /// sums (2, n): dgamma and dbeta.
 void sum_by_columns(const Rows& rows, double* sums) {
   const std::int64_t n = rows.n, parts = (n + columns_per_part - 1) / columns_per_part;
   parallel_for(parts, rows.count * n, [&](std::int64_t begin, std::int64_t end) {
     std::array<float, columns_per_part> gamma, beta;
+    FloatRow dy(rows.dy, columns_per_part), x(rows.x, columns_per_part);
     for (std::int64_t first = begin * columns_per_part; first < std::min(n, end * columns_per_part);
          first += columns_per_part) {
       const std::int64_t width = std::min(columns_per_part, n - first);
@@ -56,8 +103,8 @@ void sum_by_columns(const Rows& rows, double* sums) {
         gamma.fill(0);
         beta.fill(0);
         for (const std::int64_t last = std::min(rows.count, r + rows_per_block); r < last; ++r)
-          kernels().layer_norm.sums(rows.dy + r * n + first, rows.x + r * n + first, width,
-                                    rows.mean == nullptr ? 0 : rows.mean[r], rows.invstd[r],
+          kernels().layer_norm.sums(dy.load(r * n + first, width), x.load(r * n + first, width),
+                                    width, rows.mean == nullptr ? 0 : rows.mean[r], rows.invstd[r],
                                     gamma.data(), beta.data());
         for (std::int64_t i = 0; i < width; ++i) {
           sums[first + i] += static_cast<double>(gamma[i]);
@@ -70,21 +117,23 @@ void sum_by_columns(const Rows& rows, double* sums) {
 
 }  // namespace
 
-bool CpuBackend::has_layer_norm(const Tensor& x) const { return x.dtype() == f32; }
+bool CpuBackend::has_layer_norm(const Tensor& x) const {
+  return is_floating(x.dtype()) && x.dtype() != f64;
+}
 
 void CpuBackend::do_layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                                const Tensor& y, const Tensor& mean, const Tensor& invstd) {
   const std::int64_t n = x.size(1);
-  std::vector<float> ones, zeros;
-  const float* scale = factors(gamma, n, 1, ones);
-  const float* shift = factors(beta, n, 0, zeros);
-  const auto* in = x.data_ptr<float>();
-  auto *out = y.data_ptr<float>(), *s = invstd.data_ptr<float>();
+  const std::vector<float> scale = factors(gamma, n, 1), shift = factors(beta, n, 0);
+  auto* s = invstd.data_ptr<float>();
   auto* m = mean.defined() ? mean.data_ptr<float>() : nullptr;
   parallel_for(x.size(0), x.numel(), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r)
-      kernels().layer_norm.forward(in + r * n, n, scale, shift, eps, out + r * n,
-                                   m == nullptr ? nullptr : m + r, s + r);
+    FloatRow in(x, n), out(y, n);
+    for (std::int64_t r = begin; r < end; ++r) {
+      kernels().layer_norm.forward(in.load(r * n, n), n, scale.data(), shift.data(), eps,
+                                   out.to_write(r * n), m == nullptr ? nullptr : m + r, s + r);
+      out.store(r * n, n);
+    }
   });
 }
 
@@ -93,24 +142,23 @@ void CpuBackend::do_layer_norm_backward(const Tensor& dy, const Tensor& x, const
                                         const Tensor& dgamma, const Tensor& dbeta) {
   const Rows rows(dy, x, mean, invstd);
   const std::int64_t n = rows.n, blocks = (rows.count + rows_per_block - 1) / rows_per_block;
-  std::vector<float> ones;
-  const float* scale = factors(gamma, n, 1, ones);
-  auto* out = dx.defined() ? dx.data_ptr<float>() : nullptr;
+  const std::vector<float> scale = factors(gamma, n, 1);
   const bool sums_wanted = dgamma.defined() || dbeta.defined();
   const bool by_columns = !dx.defined() || (blocks < 16 && n >= 2 * columns_per_part);
 
   std::vector<double> sums(sums_wanted ? static_cast<std::size_t>(2 * n) : 0);  // dgamma, dbeta
   if (!sums_wanted || by_columns) {
-    parallel_for(out ? rows.count : 0, x.numel(), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r)
-        kernels().layer_norm.backward(rows.dy + r * n, rows.x + r * n, n, scale, rows.mean_of(r),
-                                      rows.invstd[r], out + r * n, nullptr, nullptr);
-    });
+    parallel_for(dx.defined() ? rows.count : 0, x.numel(),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   BackwardRow row(rows, scale, dx);
+                   for (std::int64_t r = begin; r < end; ++r) row.compute(r, nullptr, nullptr);
+                 });
     if (sums_wanted) sum_by_columns(rows, sums.data());
   } else {
     const std::int64_t parts = std::min(blocks, most_parts);
     sums.resize(static_cast<std::size_t>(parts * 2 * n));  // for each part
     parallel_for(parts, x.numel(), [&](std::int64_t begin, std::int64_t end) {
+      BackwardRow row(rows, scale, dx);
       std::vector<float> block(static_cast<std::size_t>(2 * n));
       for (std::int64_t part = begin; part < end; ++part) {
         double* sum = sums.data() + part * 2 * n;
@@ -118,9 +166,7 @@ void CpuBackend::do_layer_norm_backward(const Tensor& dy, const Tensor& x, const
           std::fill(block.begin(), block.end(), 0.0F);
           const std::int64_t last = std::min(rows.count, (b + 1) * rows_per_block);
           for (std::int64_t r = b * rows_per_block; r < last; ++r)
-            kernels().layer_norm.backward(rows.dy + r * n, rows.x + r * n, n, scale,
-                                          rows.mean_of(r), rows.invstd[r], out + r * n,
-                                          block.data(), block.data() + n);
+            row.compute(r, block.data(), block.data() + n);
           for (std::int64_t i = 0; i < 2 * n; ++i) sum[i] += static_cast<double>(block[i]);
         }
       }
@@ -129,8 +175,9 @@ void CpuBackend::do_layer_norm_backward(const Tensor& dy, const Tensor& x, const
       for (std::int64_t i = 0; i < 2 * n; ++i) sums[i] += sums[part * 2 * n + i];
   }
   const auto round = [n](const double* from, const Tensor& to) {
-    for (std::int64_t i = 0; to.defined() && i < n; ++i)
-      to.data_ptr<float>()[i] = static_cast<float>(from[i]);
+    if (!to.defined()) return;
+    const std::vector<float> rounded(from, from + n);
+    store(to.dtype(), to.data_ptr(), 0, 1, n, rounded.data());
   };
   round(sums.data(), dgamma);
   round(sums.data() + n, dbeta);

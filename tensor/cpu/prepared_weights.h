@@ -11,8 +11,8 @@
 // otherwise fill memory with data that is never read again. Code that writes to weights through
 // data_ptr() must call bump_version(), as the tape requires anyway.
 //
-// Temporary weights are never kept: weights that are not dense, that autocast casts, or that are
-// converted to f32 from another type.
+// Temporary weights are never kept: weights that are not dense, that autocast casts, that are
+// converted to f32 from another type, or whose narrow groups are joined.
 
 #include <functional>
 

@@ -51,6 +51,7 @@ class CudaBackend : public Backend {
   // indexing.cu
   void do_index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
                        const Tensor& y) override;
+  void do_sparse_product(const CompressedRows& matrix, const Tensor& x, const Tensor& y) override;
   void do_index_scatter(ScatterOp op, const Tensor& y, std::int64_t dim, const Tensor& index,
                         const Tensor& x) override;
   void do_gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) override;

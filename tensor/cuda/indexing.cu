@@ -203,4 +203,38 @@ void CudaBackend::do_scatter(ScatterOp op, const Tensor& joined, std::int64_t di
   if (narrow) do_copy(y, joined);
 }
 
+namespace {
+
+/// Element i of y (outer, rows, inner) from x (outer, columns, inner).
+template <class T>
+struct SparseProduct {
+  const std::int64_t *offset, *index;
+  const T *weight, *x;
+  T* y;
+  std::int64_t columns;
+  Divisor inner, rows;
+  RONDO_HD void operator()(std::int64_t i) const {
+    const std::int64_t line = inner.divide(i), k = i - line * inner.value();
+    const std::int64_t outer = rows.divide(line), row = line - outer * rows.value();
+    const T* from = x + outer * columns * inner.value() + k;
+    T sum = 0;
+    for (std::int64_t j = offset[row]; j < offset[row + 1]; ++j)
+      sum += weight[j] * from[index[j] * inner.value()];
+    y[i] = sum;
+  }
+};
+
+}  // namespace
+
+void CudaBackend::do_sparse_product(const CompressedRows& matrix, const Tensor& x,
+                                    const Tensor& y) {
+  visit_float_compute(x.dtype(), "sparse_product", [&]<class T>() {
+    for_each(device_, y.numel(),
+             SparseProduct<T>{matrix.offset.data_ptr<std::int64_t>(),
+                              matrix.index.data_ptr<std::int64_t>(), matrix.weight.data_ptr<T>(),
+                              x.data_ptr<T>(), y.data_ptr<T>(), x.size(1), Divisor(x.size(2)),
+                              Divisor(matrix.rows())});
+  });
+}
+
 }  // namespace rondo::cuda

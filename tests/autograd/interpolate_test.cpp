@@ -91,6 +91,25 @@ TEST(Interpolate, Errors) {
 }
 
 // The numbers are PyTorch's.
+TEST(Interpolate, KeepsChannelsLast) {
+  for (const Dims& sizes : {Dims{2, 3, 5, 4}, {2, 1, 5, 4}, {0, 3, 5, 4}})
+    for (const char* mode : {"bilinear", "bicubic"}) {
+      const auto results = [&](MemoryFormat format) -> Tensors {
+        manual_seed(1);
+        Tensor x = randn(sizes).contiguous(format).requires_grad_(true);
+        const Tensor y = interpolate(x, {.size = {7, 9}, .mode = mode});
+        EXPECT_TRUE(y.is_contiguous(format));
+        y.backward(randn(y.shape()).contiguous(format));
+        return {y.detach(), x.grad()};
+      };
+      const Tensors got = results(MemoryFormat::channels_last),
+                    want = results(MemoryFormat::contiguous);
+      // Sums of the same terms in the same order, with or without fused multiply-adds.
+      for (std::size_t i = 0; i < 2; ++i)
+        EXPECT_TRUE(all_close(got[i], want[i], test::tolerance(f32, 16, 8))) << mode << i;
+    }
+}
+
 TEST(AffineGrid, AgreesWithPyTorch) {
   const Tensor theta = tensor<double>({1, 0.5, 0.25, -0.5, 2, 0}, {1, 2, 3});
   const Tensor grid = affine_grid(theta, {1, 1, 2, 3});

@@ -106,6 +106,31 @@ TEST(LayerNorm, RowsOfAnyLengthAndNumberAreThoseOfF64) {
   }
 }
 
+/// Rows of 16-bit floats are widened one at a time, also in parts, and each result is rounded once.
+TEST(LayerNorm, RowsOfSixteenBitsAreThoseOfF32Rounded) {
+  for (const DType dtype : {bf16, f16})
+    for (const Dims& sizes : {Dims{70, 1500}, {4097, 33}, {5000, 8}, {3, 1}}) {
+      const std::int64_t n = sizes[1];
+      const Norm norm = [n](const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+        return layer_norm(x, {n}, gamma, beta);
+      };
+      const Tensors in = {as(randn(sizes), dtype), as(randn({n}), dtype), as(randn({n}), dtype)};
+      const Tensor dy = as(randn(sizes), dtype);
+      const Tensors wide = {as(in[0], f32), as(in[1], f32), as(in[2], f32)};
+      for (const unsigned wanted : {7u, 6u, 1u, 2u}) {
+        const Tensors got = results(norm, in, wanted, dy),
+                      want = results(norm, wide, wanted, as(dy, f32));
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          ASSERT_EQ(got[i].defined(), want[i].defined()) << i;
+          if (got[i].defined()) {
+            EXPECT_EQ(got[i].dtype(), dtype);
+            EXPECT_TRUE(test::identical(got[i], as(want[i], dtype))) << sizes << ' ' << wanted << i;
+          }
+        }
+      }
+    }
+}
+
 TEST(LayerNorm, TakesSeveralDimensionsOfAnyLayout) {
   const Tensor x = columns_apart(6, 20).view({2, 3, 4, 5}), gamma = randn({4, 5});
   const Tensor want = layer_norm(as(x, f64), {4, 5}, as(gamma, f64), {});
@@ -137,10 +162,50 @@ TEST(GroupNorm, GroupsOfAnySizeAreThoseOfF64) {
   }
 }
 
-TEST(GroupNorm, TakesChannelsLast) {
-  const Tensor x = columns_apart(3, 8 * 35).view({3, 8, 5, 7});
-  const Tensor turned = as(x, f32, MemoryFormat::channels_last);
-  EXPECT_TRUE(test::identical(group_norm(turned, 2), group_norm(x, 2)));
+/// Images are larger and smaller than what is added up in f32 at once (16,384), and rows of
+/// channels are longer than that, a part of a vector, and one.
+TEST(GroupNorm, KeepsChannelsLast) {
+  struct Case {
+    Dims sizes;
+    std::int64_t groups;
+  };
+  for (const auto& [sizes, groups] : {Case{{3, 8, 5, 7}, 2},
+                                      {{1, 64, 31, 33}, 8},
+                                      {{2, 12, 40, 35}, 12},
+                                      {{9, 5, 4, 4}, 1},
+                                      {{1, 16400, 1, 4}, 4},
+                                      {{4, 32, 2, 2}, 4},
+                                      {{3, 1, 5, 7}, 1}}) {
+    const std::int64_t n = numel_of(sizes) / sizes[0];
+    const Norm norm = [groups = groups](const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+      const Tensor y = group_norm(contiguous(x, MemoryFormat::channels_last), groups, gamma, beta);
+      if (x.dtype() == f32) EXPECT_TRUE(y.is_contiguous(MemoryFormat::channels_last));
+      return y;
+    };
+    expect_that_of_f64(norm, columns_apart(sizes[0], n).view(sizes), sizes[1],
+                       numel_of(sizes) / sizes[1]);
+  }
+}
+
+/// The sums are those of parts of fixed lengths, whether threads share images or an image.
+TEST(GroupNorm, HasTheSameBitsWithAnyNumberOfThreads) {
+  const int threads = omp_get_max_threads();
+  for (const std::int64_t images : {1, 5}) {
+    const Tensor x = as(randn({images, 32, 61, 63}), f32, MemoryFormat::channels_last);
+    const Tensor dy = as(randn(x.shape()), f32, MemoryFormat::channels_last);
+    std::vector<Tensors> results;
+    for (const int n : {1, 2, 3, 7}) {
+      omp_set_num_threads(n);
+      Tensor in = x.detach().requires_grad_(true), gamma = ones({32}).requires_grad_(true);
+      const Tensor y = group_norm(in, 4, gamma);
+      y.backward(dy);
+      results.push_back({y.detach(), in.grad(), gamma.grad()});
+    }
+    for (const Tensors& each : results)
+      for (std::size_t i = 0; i < each.size(); ++i)
+        EXPECT_TRUE(test::identical(each[i], results[0][i])) << images << ' ' << i;
+  }
+  omp_set_num_threads(threads);
 }
 
 /// If the mean is large compared to the deviation, the variance must be computed around the mean.

@@ -37,7 +37,7 @@ TEST(WinogradGroups, AgreesWithTheLoops) {
         grouped(32, 64, {.pad_h = 1, .pad_w = 1, .groups = 4}),   // 8 and 16
         grouped(64, 32, {.pad_h = 1, .pad_w = 1, .groups = 4}),   // 16 and 8
         grouped(16, 16, {.pad_h = 1, .pad_w = 1, .groups = 8}),   // all in one
-        grouped(48, 96, {.pad_w = 2, .groups = 8})}) {            // 6 and 12
+        grouped(16, 32, {.pad_w = 2, .groups = 8})}) {            // 2 and 4
     using Pass = cpu::Conv2dProblem::Pass;
     for (const Pass pass : {Pass::forward, Pass::backward_input, Pass::backward_weight})
       ASSERT_TRUE(is_joined(p, pass)) << p.c << ' ' << p.params.groups;
@@ -90,7 +90,9 @@ TEST(WinogradGroups, IsForGroupsThatDoNotFillAVector) {
   EXPECT_FALSE(suits(64, 64, 64)) << "depthwise";
   EXPECT_FALSE(suits(64, 128, 64)) << "depthwise, with two filters for each channel";
   EXPECT_FALSE(suits(24, 24, 3)) << "an odd number of groups";
-  EXPECT_FALSE(suits(20, 20, 4)) << "5 channels";
+  EXPECT_FALSE(suits(80, 80, 16)) << "5 channels";
+  EXPECT_FALSE(suits(96, 96, 4)) << "24 channels";
+  EXPECT_FALSE(suits(400, 400, 8)) << "50 channels";
   EXPECT_FALSE(suits(128, 128, 32, {.stride_h = 2, .stride_w = 2}));
   EXPECT_FALSE(suits(128, 128, 32, {.dilation_h = 2}));
   EXPECT_FALSE(suits(128, 128, 32, {}, 5));

@@ -125,13 +125,32 @@ INSTANTIATE_TEST_SUITE_P(
                       WinogradCase{1, 16, 3, 4, 16, 3, 4},       // only outputs that are zero
                       WinogradCase{5, 64, 12, 12, 64},           // several blocks
                       WinogradCase{70, 96, 4, 4, 112},           // sums by all threads
-                      WinogradCase{1, 96, 15, 9, 48},            // one block, by all threads
+                      WinogradCase{1, 96, 15, 9, 48},            // one block
                       WinogradCase{1, 256, 8, 8, 64},            // 16 small tiles
                       WinogradCase{2, 32, 7, 9, 64, 1, 1, 2},    // groups
                       WinogradCase{1, 96, 15, 9, 48, 1, 1, 3},   // … in one block
                       WinogradCase{9, 64, 16, 12, 64, 1, 1, 4},  // … in several blocks
                       WinogradCase{70, 96, 4, 4, 192, 1, 1, 2},  // … with sums by all threads
                       WinogradCase{1, 512, 4, 4, 16, 1, 1}));
+
+/// All threads process one block of 24 tiles. Five of them divide 13 panels of 16 filters for each
+/// of the 36 points unevenly.
+TEST(Winograd, ThreadsShareABlock) {
+  const int threads = omp_get_max_threads();
+  for (const WinogradCase& p :
+       {WinogradCase{1, 16, 24, 16, 208}, {1, 208, 24, 16, 16}, {1, 32, 24, 16, 416, 1, 1, 2}}) {
+    const Operands o(p, f32);
+    const Results want = by_loops(p, o);
+    for (const int some : {1, 2, 5, 7}) {
+      omp_set_num_threads(some);
+      const Results got = by_winograd(p, o, f32);
+      const std::int64_t depth = 9 * p.c / p.groups, filters = 9 * p.k / p.groups;
+      EXPECT_TRUE(all_close(as(got.y, f64), want.y, winograd_tolerance(depth))) << some;
+      EXPECT_TRUE(all_close(as(got.dx, f64), want.dx, winograd_tolerance(filters))) << some;
+    }
+  }
+  omp_set_num_threads(threads);
+}
 
 /// Uses direct sums during its lifetime.
 struct DirectSums {

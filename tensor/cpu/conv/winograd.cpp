@@ -148,15 +148,19 @@ class Convolution {
     y_.kernels.output(out.tile(i), y_.plane, at.top, at.left, bias_, y_[at.image]);
   }
   /// Multiplies `columns` columns of point p, starting at `first`, for `count` tiles, group by
-  /// group.
+  /// group. Both are multiples of a panel.
   void multiply(Index p, const TileBlock& in, const TileBlock& out, Index count, Index first,
                 Index columns) const {
+    const PackedKernels& k = kernels().packed;
     const auto* u = static_cast<const float*>(weights_->data());
     for (const Index end = first + columns; first < end;) {
-      const Index group = first / filters_, some = std::min(end, (group + 1) * filters_) - first;
-      kernels().packed.multiply(
-          in.packed(p, group * depth_), u + (p * y_.channels() + first) * depth_, count, depth_,
-          some, false, out.point(p) + TileBlock::floats(first, points_), TileBlock::group(points_));
+      const Index group = first / filters_;
+      Index some = std::min(end, (group + 1) * filters_) - first;
+      // An odd number of vectors has panels of one vector; the kernel must see an odd number, too.
+      if (k.panel(some) != k.panel(filters_)) some -= k.lanes;
+      k.multiply(in.packed(p, group * depth_), u + (p * y_.channels() + first) * depth_, count,
+                 depth_, some, false, out.point(p) + TileBlock::floats(first, points_),
+                 TileBlock::group(points_));
       first += some;
     }
   }
@@ -237,7 +241,7 @@ class WeightSums {
   /// Each thread has its own sums, which stay in its cache, over its share of the tiles.
   void sum_apart() {
     threads_ = static_cast<int>(
-        std::min<Index>(threads_for(tiles_.count * points * columns_), tiles_.count));
+        std::min<Index>(threads_for(tiles_.count * points * dy_.channels()), tiles_.count));
     allocate(threads_, threads_);
     parallel_shares(tiles_.count, threads_, [&](int share, Index begin, Index end) {
       for (Index t = begin; t < end; t += winograd_tiles) {

@@ -13,6 +13,8 @@
 // Groups of a single channel (depthwise convolution) are left to oneDNN, which has kernels for
 // them.
 
+#include <algorithm>
+
 #include "tensor/cpu/conv/algorithm.h"
 #include "tensor/cpu/conv/winograd.h"
 #include "tensor/cpu/cpu_backend.h"
@@ -20,12 +22,13 @@
 namespace rondo::cpu::winograd_groups {
 namespace {
 
-/// How many groups are joined; 1 if the others cannot fill a vector.
+/// How many groups fill a vector: groups of 2, 4, 8 or 16 channels and filters. 1: no more than
+/// one, or others, of which a vector would hold too many zeros.
 std::int64_t groups_to_join(std::int64_t channels, std::int64_t filters, std::int64_t groups) {
-  for (std::int64_t n = 1; n <= 8; n *= 2)
-    if (groups % n == 0 && channels / groups * n % 16 == 0 && filters / groups * n % 16 == 0)
-      return n;
-  return 1;
+  const std::int64_t inputs = channels / groups, outputs = filters / groups;
+  if (inputs < 2 || outputs < 2 || 16 % inputs != 0 || 16 % outputs != 0) return 1;
+  const std::int64_t n = 16 / std::min(inputs, outputs);
+  return groups % n == 0 ? n : 1;
 }
 
 Conv2dParams joined(Conv2dParams params, std::int64_t n) {
@@ -56,7 +59,7 @@ Tensor join(const Tensor& w, std::int64_t groups, std::int64_t n) {
 
 bool suits(const Conv2dProblem& p) {
   const std::int64_t n = groups_to_join(p.c, p.k, p.params.groups);
-  if (n == 1 || p.c == p.params.groups) return false;
+  if (n == 1) return false;
   Conv2dProblem wide = p;
   wide.params = joined(p.params, n);
   return winograd::suits(wide);
