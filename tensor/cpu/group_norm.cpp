@@ -6,13 +6,13 @@
 //
 // Uses batch norm's kernels (isa/table.h): for one channel's plane, or in channels_last for rows of
 // channels. Forward reads a group three times: for its mean, for the deviation around that mean,
-// and to write y. Backward computes two sums per plane, from which all three gradients follow. All
-// sums are those of parts of a fixed length, added in order, so the bits do not depend on the
-// number of threads. They do depend on the layout.
+// and to write y. In channels_last the deviation is first summed around the image's first pixel,
+// which is usually so near that the mean follows from the same sums. Backward computes two sums per
+// plane, from which all three gradients follow. All sums are those of parts of a fixed length,
+// added in order, so the bits do not depend on the number of threads. They do depend on the layout.
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 #include "tensor/cpu/cpu_backend.h"
@@ -46,7 +46,7 @@ struct Moments {
     *this = Moments(about, centered, squares, count, eps);
   }
   /// From Σ (x - about) and Σ (x - about)², where `about` is nearly the mean.
-  Moments(float about, double centered, double squares, double count, double eps) {
+  Moments(double about, double centered, double squares, double count, double eps) {
     const double off = centered / count;  // the error from rounding the mean to f32
     mean = about + off;
     invstd = 1 / std::sqrt(squares / count - off * off + eps);
@@ -190,39 +190,65 @@ void for_images(const GroupNorm& p, F f) {
   parallel_for(p.images, p.images * each, run);
 }
 
+/// The moments of an image's groups, from Σ (x - shift) and Σ (x - shift)² of each channel. `exact`
+/// becomes false if the shifts are so far from a group's mean that digits are lost.
+std::vector<Moments> moments_of(const GroupNorm& p, const std::vector<float>& shift,
+                                const std::vector<double>& sums, double eps, bool& exact) {
+  const auto n = static_cast<double>(p.plane), count = n * static_cast<double>(p.each());
+  std::vector<Moments> of_group;
+  exact = true;
+  for (std::int64_t first = 0; first < p.channels; first += p.each()) {
+    const auto over_group = [&](auto term) {
+      double sum = 0;
+      for (std::int64_t c = first; c < first + p.each(); ++c)
+        sum +=
+            term(static_cast<double>(shift[static_cast<std::size_t>(c)]),
+                 sums[static_cast<std::size_t>(c)], sums[static_cast<std::size_t>(p.channels + c)]);
+      return sum;
+    };
+    const double mean = over_group([&](double s, double a, double) { return n * s + a; }) / count;
+    const double about_shift = over_group([](double, double, double b) { return b; });
+    const double about_mean = over_group([&](double s, double a, double b) {
+      return b + 2 * (s - mean) * a + n * (s - mean) * (s - mean);
+    });
+    exact = exact && about_shift <= 4 * about_mean;
+    of_group.emplace_back(mean, 0, std::max(about_mean, 0.0), count, eps);
+  }
+  return of_group;
+}
+
 void normalize_rows(const GroupNorm& p, double eps, const float* all, float* out, float* mean,
                     float* invstd) {
   for_images(p, [&](std::int64_t image) {
     const PixelRows pixels{p.plane, p.channels};
     const float* x = all + image * p.plane * p.channels;
     float* y = out + image * p.plane * p.channels;
-    const auto n = static_cast<std::size_t>(p.channels);
-    std::vector<float> shift(n), a(n), b(n);
-    const auto moments = [&] {
+    const auto channels = static_cast<std::size_t>(p.channels);
+    std::vector<float> shift(channels), a(channels), b(channels);
+    const auto sums = [&] {
       return pixels.sums([&](auto first, auto rows, float* sum, float* squares) {
         kernels().batch_norm.moments(x + first, rows, p.channels, shift.data(), sum, squares);
       });
     };
-    const auto over_group = [&](const std::vector<double>& of, std::int64_t from) {
-      return std::accumulate(of.begin() + from, of.begin() + from + p.each(), 0.0);
-    };
-    const auto count = static_cast<double>(p.each() * p.plane);
-    const std::vector<double> total = moments();
-    for (std::int64_t c = 0; c < p.channels; c += p.each())
-      std::fill_n(shift.begin() + c, p.each(), static_cast<float>(over_group(total, c) / count));
-    const std::vector<double> centered = moments();
-    for (std::int64_t c = 0; c < p.channels; c += p.each()) {
-      const Moments m(shift[static_cast<std::size_t>(c)], over_group(centered, c),
-                      over_group(centered, p.channels + c), count, eps);
-      const std::int64_t group = image * p.groups + c / p.each();
-      mean[group] = static_cast<float>(m.mean);
-      invstd[group] = static_cast<float>(m.invstd);
-      for (auto k = static_cast<std::size_t>(c); k < static_cast<std::size_t>(c + p.each()); ++k) {
-        const auto f = p.affine(m, static_cast<std::int64_t>(k));
-        shift[k] = f.mean;
-        a[k] = f.a;
-        b[k] = f.b;
-      }
+    std::copy_n(x, channels, shift.begin());
+    bool exact = false;
+    std::vector<Moments> of_group = moments_of(p, shift, sums(), eps, exact);
+    if (!exact) {  // around the mean
+      for (std::size_t c = 0; c < channels; ++c)
+        shift[c] = static_cast<float>(of_group[c / static_cast<std::size_t>(p.each())].mean);
+      of_group = moments_of(p, shift, sums(), eps, exact);
+    }
+    for (std::int64_t group = 0; group < p.groups; ++group) {
+      const Moments& m = of_group[static_cast<std::size_t>(group)];
+      mean[image * p.groups + group] = static_cast<float>(m.mean);
+      invstd[image * p.groups + group] = static_cast<float>(m.invstd);
+    }
+    for (std::size_t c = 0; c < channels; ++c) {
+      const auto f =
+          p.affine(of_group[c / static_cast<std::size_t>(p.each())], static_cast<std::int64_t>(c));
+      shift[c] = f.mean;
+      a[c] = f.a;
+      b[c] = f.b;
     }
     pixels.in_parts([&](auto, auto first, auto rows) {
       kernels().batch_norm.apply(x + first, nullptr, y + first, nullptr, rows, p.channels,

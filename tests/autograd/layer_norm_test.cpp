@@ -188,6 +188,16 @@ TEST(GroupNorm, KeepsChannelsLast) {
 }
 
 /// The sums are those of parts of fixed lengths, whether threads share images or an image.
+/// In the first image the first pixel, around which moments are summed first, is far from the
+/// others. That must cost no digits.
+TEST(GroupNorm, TheFirstPixelMayBeFarAway) {
+  const Tensor x =
+      as(columns_apart(3, 8 * 35).view({3, 8, 5, 7}), f32, MemoryFormat::channels_last);
+  x[0].narrow(1, 0, 1).narrow(2, 0, 1).fill_(1e5);
+  x[1].copy_(x[1] + 4096);
+  EXPECT_TRUE(all_close(as(group_norm(x, 2), f64), group_norm(as(x, f64), 2), 0x1p-12));
+}
+
 TEST(GroupNorm, HasTheSameBitsWithAnyNumberOfThreads) {
   const int threads = omp_get_max_threads();
   for (const std::int64_t images : {1, 5}) {
