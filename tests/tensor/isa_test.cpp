@@ -22,7 +22,7 @@ TEST(Environment, AWrongWishIsAnErrorThatCanBeCaughtAndMended) {
   setenv("RONDO_ISA", "generic", 1);
   EXPECT_ERROR(ones(large), Error,
                "RONDO_CONV: unknown convolution algorithm \"fft\"; use any of winograd_groups, "
-               "winograd_2x2, few_pixels, winograd, one_pixel, implicit_gemm, onednn");
+               "winograd_2x2, few_pixels, winograd, one_pixel, depthwise, implicit_gemm, onednn");
   setenv("RONDO_CONV", "implicit_gemm", 1);
   EXPECT_ERROR(ones(large), Error, "RONDO_PACKED_MATMUL=on is neither 0 nor 1");
   setenv("RONDO_PACKED_MATMUL", "1", 1);

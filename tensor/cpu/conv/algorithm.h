@@ -49,7 +49,7 @@ inline Conv2dProblem describe(Conv2dProblem::Pass pass, const Tensor& x, const T
 
 namespace conv {
 extern const ConvAlgorithm winograd_groups, winograd_2x2, few_pixels, winograd, one_pixel,
-    implicit_gemm, onednn;
+    depthwise, implicit_gemm, onednn;
 }
 
 /// Those in use, in the order in which they are tried. Throws Error where RONDO_CONV names an

@@ -16,8 +16,8 @@ namespace {
 
 // In the order in which they are tried.
 constexpr std::array all = {&conv::winograd_groups, &conv::winograd_2x2, &conv::few_pixels,
-                            &conv::winograd,        &conv::one_pixel,    &conv::implicit_gemm,
-                            &conv::onednn};
+                            &conv::winograd,        &conv::one_pixel,    &conv::depthwise,
+                            &conv::implicit_gemm,   &conv::onednn};
 
 std::vector<const ConvAlgorithm*> by_default() {
   std::vector<const ConvAlgorithm*> list;

@@ -24,7 +24,8 @@ struct InstructionSet {
     .softmax = isa::set::softmax_f32, .layer_norm = isa::set::layer_norm,                     \
     .normals = isa::set::normals_f32, .lstm = isa::set::lstm, .winograd = isa::set::winograd, \
     .packed = isa::set::packed, .attention = isa::set::attention,                             \
-    .attention_bf16 = isa::set::attention_bf16, .matvec = isa::set::matvec_f32                \
+    .attention_bf16 = isa::set::attention_bf16, .matvec = isa::set::matvec_f32,               \
+    .depthwise_weight_row = isa::set::depthwise_weight_row                                    \
   }
 
 #if defined(__aarch64__)

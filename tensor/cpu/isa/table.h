@@ -142,6 +142,12 @@ using NormalsKernel = void (*)(std::uint64_t seed, std::uint64_t stream, std::ui
 using MatvecKernel = void (*)(const float* w, std::int64_t stride, const float* x,
                               std::int64_t rows, std::int64_t n, float* y);
 
+/// sums (taps, channels) += Σ_j dy[j] x[j · x_step + tap · tap_step] over the `pixels` pixels of a
+/// row of dy; pixels are channels_last, and both steps count floats.
+using DepthwiseKernel = void (*)(const float* dy, const float* x, std::int64_t pixels,
+                                 std::int64_t channels, std::int64_t x_step, std::int64_t tap_step,
+                                 std::int64_t taps, float* sums);
+
 /// Rows of channels, with the channels of one vector together: (channels / lanes, rows, lanes). Two
 /// vectors of channels are `group` floats apart. Numbers of channels are multiples of 16.
 struct Packed {
@@ -282,6 +288,7 @@ struct Kernels {
   PackedKernels packed;
   AttentionKernels attention, attention_bf16;  // the latter is empty without products of bf16
   MatvecKernel matvec;
+  DepthwiseKernel depthwise_weight_row;
 };
 
 /// The table for this machine.
@@ -304,6 +311,7 @@ const Kernels& kernels();
   extern const PackedKernels packed;                       \
   extern const AttentionKernels attention, attention_bf16; \
   extern const MatvecKernel matvec_f32;                    \
+  extern const DepthwiseKernel depthwise_weight_row;       \
   }
 RONDO_DECLARE_KERNELS(generic)
 RONDO_DECLARE_KERNELS(avx2)
