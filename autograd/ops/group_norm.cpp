@@ -80,7 +80,8 @@ Tensor fused_group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamm
   backend(x).group_norm(dense, groups, scale, shift, eps, y, mean, invstd);
   if (beyond_f32(invstd)) {
     const Normalized wide(grouped(to(dense, f64), groups), {2}, eps);
-    return to(affine_per_channel(reshape(wide.value, x.shape()), gamma, beta), x.dtype());
+    const Tensor y64 = affine_per_channel(reshape(wide.value, x.shape()), gamma, beta);
+    return contiguous(to(y64, x.dtype()), dense.suggested_format());
   }
   return record<GroupNormBackward>({dense, scale, shift}, y, dense, scale, mean, invstd, groups,
                                    eps);

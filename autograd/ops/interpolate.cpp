@@ -131,7 +131,7 @@ Tensor times_x(const std::shared_ptr<const WeightedMeans>& means, bool transpose
 
 /// x resized along dim by the weighted means of 2 (4) neighbours.
 Tensor resampled(const Tensor& x, std::int64_t dim, const ResizedAxis& axis, bool cubic) {
-  const bool has_gradient = GradMode::is_enabled() && x.requires_grad();
+  const bool has_gradient = GradMode::is_enabled() && x.requires_grad() && !TraceMode::is_enabled();
   const auto means =
       no_grad([&] { return std::make_shared<const WeightedMeans>(axis, cubic, x, has_gradient); });
   if (!TraceMode::is_enabled()) return times_x(means, false, x, dim);

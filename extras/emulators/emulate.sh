@@ -22,7 +22,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 tests=("$@")
 if [ ${#tests[@]} -eq 0 ]; then
-  tests=(autograd/layer_norm tensor/{isa,reduce,vector_math,prepared_weights,winograd,few_pixels,implicit_gemm,packed_matmul})
+  tests=(autograd/layer_norm tensor/{isa,reduce,vector_math,prepared_weights,winograd,winograd_groups,depthwise,few_pixels,implicit_gemm,packed_matmul})
 fi
 programs=()
 for test in "${tests[@]}"; do

@@ -187,18 +187,31 @@ TEST(GroupNorm, KeepsChannelsLast) {
   }
 }
 
-/// The sums are those of parts of fixed lengths, whether threads share images or an image.
 /// In the first image the first pixel, around which moments are summed first, is far from the
-/// others. That must cost no digits.
+/// others. That must cost no digits: summed once, the largest error would be 1.8.
 TEST(GroupNorm, TheFirstPixelMayBeFarAway) {
-  const Tensor x =
-      as(columns_apart(3, 8 * 35).view({3, 8, 5, 7}), f32, MemoryFormat::channels_last);
+  const Dims sizes{3, 8, 150, 150};
+  const Tensor x = as(randn(sizes), f32, MemoryFormat::channels_last);
   x[0].narrow(1, 0, 1).narrow(2, 0, 1).fill_(1e5);
   x[1].copy_(x[1] + 4096);
-  EXPECT_TRUE(all_close(as(group_norm(x, 2), f64), group_norm(as(x, f64), 2), 0x1p-12));
+  EXPECT_TRUE(all_close(as(group_norm(x, 2), f64), group_norm(as(x, f64), 2), 0x1p-10));
 }
 
+/// A NaN changes neither the layout nor other images.
+TEST(GroupNorm, KeepsChannelsLastWithHugeNumbersAndNaN) {
+  const Tensor x = as(randn({3, 8, 6, 6}), f32, MemoryFormat::channels_last);
+  x[0].narrow(1, 0, 1).fill_(std::nan(""));
+  x[1].narrow(1, 0, 1).fill_(1e30);
+  const Tensor y = group_norm(x, 2);
+  EXPECT_TRUE(y.is_contiguous(MemoryFormat::channels_last));
+  EXPECT_TRUE(all_close(as(y[2], f64), group_norm(as(x, f64), 2)[2], 0x1p-18));
+}
+
+/// The sums are those of parts of fixed lengths, whether threads share images or an image.
 TEST(GroupNorm, HasTheSameBitsWithAnyNumberOfThreads) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "it is not told what OpenMP's threads wait for";
+#endif
   const int threads = omp_get_max_threads();
   for (const std::int64_t images : {1, 5}) {
     const Tensor x = as(randn({images, 32, 61, 63}), f32, MemoryFormat::channels_last);

@@ -22,11 +22,13 @@ constexpr std::array all = {&conv::winograd_groups, &conv::winograd_2x2, &conv::
 std::vector<const ConvAlgorithm*> by_default() {
   std::vector<const ConvAlgorithm*> list;
   // oneDNN's kernels for AVX-512 are faster than blocks of pixels; nobody has compared products of
-  // pixels with them.
+  // pixels and sums along rows with them.
   const bool has_avx2 = std::string_view(kernels().name) == "avx2";
   for (const ConvAlgorithm* algorithm : all) {
     if (algorithm == &conv::one_pixel && !(has_avx2 && has_generated_kernels())) continue;
-    if (algorithm == &conv::implicit_gemm && has_generated_kernels() && !has_avx2) continue;
+    if ((algorithm == &conv::implicit_gemm || algorithm == &conv::depthwise) &&
+        has_generated_kernels() && !has_avx2)
+      continue;
     list.push_back(algorithm);
   }
   return list;

@@ -8,7 +8,6 @@
 // number depends only on the sizes, so the bits do not depend on the number of threads.
 
 #include <algorithm>
-#include <string_view>
 
 #include "tensor/cpu/allocator.h"
 #include "tensor/cpu/conv/algorithm.h"
@@ -22,10 +21,9 @@ namespace {
 using Index = std::int64_t;
 
 bool suits(const Conv2dProblem& p) {
-  // Nobody has compared it with oneDNN's kernels for AVX-512.
-  const bool compared = std::string_view(kernels().name) == "avx2" || !has_generated_kernels();
-  return compared && p.pass == Conv2dProblem::Pass::backward_weight && p.dtype == DType::f32 &&
-         p.params.groups == p.c && p.k == p.c;
+  constexpr Index few = 16;  // channels, which are the lanes of vectors
+  return p.pass == Conv2dProblem::Pass::backward_weight && p.dtype == DType::f32 &&
+         p.params.groups == p.c && p.k == p.c && p.c >= few;
 }
 
 /// In one dimension: the outputs first … last - 1 whose tap reads an input that exists.
@@ -43,21 +41,26 @@ struct Problem {
   const Conv2dParams& params;
   Index channels, height, width, rows, columns, taps_down, taps_across;
 
-  /// Adds row `row` of dy, counted through all images, to sums (R, S, C).
-  void add_row(Index row, float* sums) const {
+  /// Adds columns begin … end - 1 of row `row` of dy, counted through all images, to sums (R, S,
+  /// C).
+  void add_row(Index row, Index begin, Index end, float* sums) const {
     const Index image = row / rows, i = row % rows;
     const float* gradient = dy.data_ptr<float>() + row * columns * channels;
     for (Index r = 0; r < taps_down; ++r, sums += taps_across * channels) {
       const Index from = i * params.stride_h + r * params.dilation_h - params.pad_h;
       if (from < 0 || from >= height) continue;
-      add_taps(gradient, x.data_ptr<float>() + (image * height + from) * width * channels, sums);
+      add_taps(gradient, x.data_ptr<float>() + (image * height + from) * width * channels, begin,
+               end, sums);
     }
   }
 
  private:
   /// The taps of one row of a filter.
-  void add_taps(const float* gradient, const float* row, float* sums) const {
+  void add_taps(const float* gradient, const float* row, Index begin, Index end,
+                float* sums) const {
     const auto add = [&](Index first, Index last, Index tap, Index taps) {
+      first = std::max(first, begin);
+      last = std::min(last, end);
       if (first >= last) return;
       const Index at = first * params.stride_w + tap * params.dilation_w - params.pad_w;
       kernels().depthwise_weight_row(gradient + first * channels, row + at * channels, last - first,
@@ -83,23 +86,31 @@ void backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                      const Conv2dParams& params) {
   const Problem p{dy,        x,          params,     x.size(1),  x.size(2),
                   x.size(3), dy.size(2), dy.size(3), dw.size(2), dw.size(3)};
-  constexpr Index most_parts = 64, least_rows = 8;
-  const Index rows = dy.size(0) * p.rows, size = dw.numel(), taps = size / p.channels;
-  const Index parts = std::clamp<Index>(rows / least_rows, 1, most_parts);
+  const Index size = dw.numel(), taps = size / p.channels;
+  // Pieces of rows are divided into parts, each with sums of its own.
+  constexpr Index piece = 256, most_parts = 64, least_work = 1 << 16, least_pixels = 16;
+  const Index rows = dy.size(0) * p.rows, pieces = (p.columns + piece - 1) / piece;
+  const Index parts = std::clamp<Index>(
+      std::min({rows * pieces, dy.numel() * taps / least_work, rows * p.columns / least_pixels}), 1,
+      most_parts);
   const Scratch sums(parts * size);
   parallel_for(parts, dy.numel() * taps, [&](Index begin, Index end) {
     for (Index part = begin; part < end; ++part) {
       float* own = sums.data() + part * size;
       std::fill_n(own, size, 0.0F);
-      for (Index row = rows * part / parts; row < rows * (part + 1) / parts; ++row)
-        p.add_row(row, own);
+      for (Index i = rows * pieces * part / parts; i < rows * pieces * (part + 1) / parts; ++i)
+        p.add_row(i / pieces, i % pieces * piece, (i % pieces + 1) * piece, own);
     }
   });
   float* out = dw.data_ptr<float>();
-  for (Index part = 1; part < parts; ++part)
-    for (Index i = 0; i < size; ++i) sums.data()[i] += sums.data()[part * size + i];
-  for (Index c = 0; c < p.channels; ++c)
-    for (Index tap = 0; tap < taps; ++tap) out[c * taps + tap] = sums.data()[tap * p.channels + c];
+  parallel_for(taps, parts * size, [&](Index begin, Index end) {
+    for (Index tap = begin; tap < end; ++tap) {
+      float* total = sums.data() + tap * p.channels;
+      for (Index part = 1; part < parts; ++part)
+        for (Index c = 0; c < p.channels; ++c) total[c] += total[part * size + c];
+      for (Index c = 0; c < p.channels; ++c) out[c * taps + tap] = total[c];
+    }
+  });
 }
 
 }  // namespace

@@ -10,8 +10,7 @@
 // oneDNN's sums of the separate groups are as fast. A product with zero also means that an infinity
 // in one group makes NaN in the groups joined with it.
 //
-// Groups of a single channel (depthwise convolution) are left to oneDNN, which has kernels for
-// them.
+// Groups of a single channel (depthwise convolution) are left to other algorithms.
 
 #include <algorithm>
 
