@@ -132,6 +132,7 @@ constexpr WrongVersion wrong_versions[] = {
      "products of f32 matrices of one row or column with gaps, convolutions of which some "
      "outputs see only padding, convolutions of single channels that are one output wide, and "
      "gradients in bf16 of strided 1x1 filters with an odd number of outputs"},
+    {"3.12.", "AVX2", "batches of products of f32 matrices of one row or column with gaps"},
 };
 
 void check_onednn(Findings& all, const Facts& facts) {

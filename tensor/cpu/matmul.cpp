@@ -13,14 +13,17 @@
 namespace rondo::cpu {
 namespace {
 
-/// Whether x is a row or a column of elements with gaps between them.
+/// Whether x consists of rows or columns with gaps between their elements, or between them.
 bool has_gaps(const Tensor& x) {
-  return (x.size(1) == 1 && x.size(2) > 1 && x.stride(2) != 1) ||
-         (x.size(2) == 1 && x.size(1) > 1 && x.stride(1) != 1);
+  if (x.size(1) != 1 && x.size(2) != 1) return false;
+  const std::int64_t n = x.size(1) * x.size(2);
+  return (n > 1 && x.stride(x.size(1) == 1 ? 2 : 1) != 1) ||
+         (x.size(0) > 1 && x.stride(0) != 0 && x.stride(0) != n);
 }
 
 /// x in a form that oneDNN can read: row- or column-major. A copy if x is neither, and also for
-/// rows and columns with gaps: oneDNN 3.7 treats some of them as dense (with AVX-512).
+/// rows and columns with gaps: oneDNN 3.7 treats some of them as dense with AVX-512, and 3.12 with
+/// AVX2.
 Tensor readable_matrix(const Tensor& x) {
   return (is_row_major(x) || is_column_major(x)) && !has_gaps(x) ? x : dense_copy(x);
 }

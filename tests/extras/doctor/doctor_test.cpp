@@ -98,6 +98,9 @@ TEST(Doctor, KnowsWhichOneDnnIsWrong) {
   EXPECT_THAT(only(facts), HasSubstr("with AVX-512, oneDNN 2.6.3"));
   for (Rank& rank : facts.ranks) rank.cpu.has = "AVX2";
   EXPECT_THAT(only(facts), HasSubstr("with AVX2, oneDNN 2.6.3 gives wrong results for some int8"));
+  for (Rank& rank : facts.ranks) rank.onednn = "3.12.1";
+  EXPECT_THAT(only(facts),
+              HasSubstr("with AVX2, oneDNN 3.12.1 gives wrong results for some batch"));
 }
 
 TEST(Doctor, MpiForOneThread) {
