@@ -1,6 +1,7 @@
 // A convolution, given by its sizes.
 #pragma once
 
+#include "tensor/cpu/conv/algorithm.h"
 #include "tensor/cpu/onednn.h"
 
 namespace rondo::test {
@@ -32,6 +33,14 @@ struct ConvCase {
             .params = params,
             .bias = false};
   }
+};
+
+/// Allows only these algorithms, and oneDNN, until the end of the scope.
+struct OnlyConv {
+  explicit OnlyConv(const char* names) { cpu::set_conv_algorithms(names); }
+  ~OnlyConv() { cpu::set_conv_algorithms(""); }
+  OnlyConv(const OnlyConv&) = delete;
+  OnlyConv& operator=(const OnlyConv&) = delete;
 };
 
 }  // namespace rondo::test

@@ -29,14 +29,8 @@ bool is_chosen(const test::ConvCase& p, cpu::Conv2dProblem::Pass pass, DType dty
   return &cpu::choose_conv(problem) == &cpu::conv::depthwise;
 }
 
-/// Allows only it and oneDNN, and resets this at the end of the scope.
-struct AllowDepthwise {
-  AllowDepthwise() { cpu::set_conv_algorithms("depthwise"); }
-  ~AllowDepthwise() { cpu::set_conv_algorithms(""); }
-};
-
 TEST(Depthwise, AgreesWithTheLoops) {
-  const AllowDepthwise allow;
+  const test::OnlyConv only("depthwise");
   for (const test::ConvCase& p :
        {per_channel(2, 64, 9, 7, 3, 3, {.pad_h = 1, .pad_w = 1}),
         per_channel(3, 19, 6, 8, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}),
@@ -71,7 +65,7 @@ TEST(Depthwise, HasTheSameBitsWithAnyNumberOfThreads) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "it is not told what OpenMP's threads wait for";
 #endif
-  const AllowDepthwise allow;
+  const test::OnlyConv only("depthwise");
   const test::ConvCase p = per_channel(4, 48, 20, 20, 3, 3, {.pad_h = 1, .pad_w = 1});
   const Tensor x = as(randn({p.n, p.c, p.h, p.w}), f32, nhwc),
                dy = as(randn(p.y_shape()), f32, nhwc);
@@ -88,7 +82,7 @@ TEST(Depthwise, HasTheSameBitsWithAnyNumberOfThreads) {
 }
 
 TEST(Depthwise, IsForOneFilterOfEachChannel) {
-  const AllowDepthwise allow;
+  const test::OnlyConv only("depthwise");
   using Pass = cpu::Conv2dProblem::Pass;
   const test::ConvCase plain = per_channel(2, 16, 8, 8, 3, 3, {.pad_h = 1, .pad_w = 1});
   EXPECT_TRUE(is_chosen(plain, Pass::backward_weight));

@@ -17,12 +17,6 @@ namespace {
 using test::as;
 using test::nhwc;
 
-/// Sets the algorithms, and resets them at the end of the scope.
-struct Only {
-  explicit Only(const char* names) { cpu::set_conv_algorithms(names); }
-  ~Only() { cpu::set_conv_algorithms(""); }
-};
-
 const char* chosen(const test::ConvCase& p, cpu::Conv2dProblem::Pass pass, DType dtype = f32) {
   cpu::Conv2dProblem problem = p.problem(pass);
   problem.dtype = dtype;
@@ -30,7 +24,7 @@ const char* chosen(const test::ConvCase& p, cpu::Conv2dProblem::Pass pass, DType
 }
 
 TEST(OnePixel, AgreesWithTheLoops) {
-  const Only only("one_pixel");
+  const test::OnlyConv only("one_pixel");
   for (const auto& [n, c, h, w, k] : std::vector<std::array<std::int64_t, 5>>{{1, 1, 1, 1, 1},
                                                                               {2, 3, 5, 7, 4},
                                                                               {3, 16, 8, 8, 32},
@@ -56,7 +50,7 @@ TEST(OnePixel, AgreesWithTheLoops) {
 }
 
 TEST(OnePixel, IsUsedForItsGradientOnly) {
-  const Only only("one_pixel");
+  const test::OnlyConv only("one_pixel");
   using Pass = cpu::Conv2dProblem::Pass;
   const test::ConvCase plain{.n = 2, .c = 4, .h = 6, .w = 6, .k = 8, .r = 1, .s = 1};
   EXPECT_STREQ(chosen(plain, Pass::forward), "onednn");

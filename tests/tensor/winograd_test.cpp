@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "support/conv_case.h"
 #include "support/support.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/conv/algorithm.h"
@@ -155,14 +156,6 @@ TEST(Winograd, ThreadsShareABlock) {
   omp_set_num_threads(threads);
 }
 
-/// Uses direct sums during its lifetime.
-struct DirectSums {
-  DirectSums() { cpu::set_conv_algorithms("onednn"); }
-  ~DirectSums() { cpu::set_conv_algorithms(""); }
-  DirectSums(const DirectSums&) = delete;
-  DirectSums& operator=(const DirectSums&) = delete;
-};
-
 double mean_square(const Tensor& x) {
   double sum = 0;
   for (double v : x.to_vector()) sum += v * v;
@@ -181,7 +174,7 @@ TEST(WinogradError, IsAFewTimesThatOfDirectSums) {
   const Results want = by_loops(p, o), got = by_winograd(p, o, f32);
   Results direct(p, {.format = nhwc});
   {
-    const DirectSums direct_sums;
+    const test::OnlyConv direct_sums("onednn");
     backend(o.x).conv2d(o.x, o.w, o.bias, direct.y, p.params());
     backend(o.x).conv2d_backward_input(o.dy, o.w, direct.dx, p.params());
     backend(o.x).conv2d_backward_weight(o.dy, o.x, direct.dw, {}, p.params());
@@ -205,7 +198,7 @@ TEST(WinogradSwitch, ChoosesTheWay) {
   };
   const auto winograd = by_winograd(p, o, f32).y.to_vector<float>();
   EXPECT_EQ(convolved(), winograd);
-  const DirectSums direct_sums;
+  const test::OnlyConv direct_sums("onednn");
   EXPECT_NE(convolved(), winograd);
 }
 
@@ -223,7 +216,7 @@ TEST(WinogradSwitch, IsShownInAProfile) {
     return std::string();
   };
   EXPECT_THAT(shapes(), ::testing::EndsWith(" by winograd"));
-  const DirectSums direct_sums;
+  const test::OnlyConv direct_sums("onednn");
   EXPECT_THAT(shapes(), ::testing::EndsWith(" by onednn"));
 }
 
@@ -236,7 +229,7 @@ TEST(WinogradSwitch, ChoosesSmallTiles) {
   const Tensor y = Tensor::empty(p.y_shape(), {.format = nhwc});
   backend(x).conv2d(x, o.w, o.bias, y, p.params());
   EXPECT_EQ(y.to_vector<float>(), small.to_vector<float>());
-  const DirectSums direct_sums;
+  const test::OnlyConv direct_sums("onednn");
   backend(x).conv2d(x, o.w, o.bias, y, p.params());
   EXPECT_NE(y.to_vector<float>(), small.to_vector<float>());
 }
@@ -259,7 +252,7 @@ TEST(WinogradSwitch, DirectSumsAreForImagesWithMarks) {
     if (std::isfinite(mark)) {
       EXPECT_TRUE(all_close(same_tile(y), same_tile(want.y), 1e9 * winograd_tolerance(9)));
     }
-    const DirectSums direct_sums;
+    const test::OnlyConv direct_sums("onednn");
     backend(x).conv2d(x, o.w, o.bias, y, p.params());
     EXPECT_TRUE(all_close(same_tile(y), same_tile(want.y), winograd_tolerance(9 * p.c)));
   }
