@@ -1,5 +1,6 @@
 #include "train/ema.h"
 
+#include <exception>
 #include <map>
 
 #include "autograd/grad_mode.h"
@@ -59,8 +60,9 @@ Ema::Applied::~Applied() {
     try {
       parameters_[i].copy_(own_[i]);
     } catch (const Error&) {
-      // A lost GPU: every later call on it reports that. Otherwise the program ends here.
-      if (parameters_[i].device().is_cpu()) throw;
+      // A lost GPU: every later call on it reports that. Otherwise the program ends here, and says
+      // why.
+      if (parameters_[i].device().is_cpu()) std::terminate();
     }
   }
 }
