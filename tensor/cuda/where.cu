@@ -54,7 +54,13 @@ struct DenseWhere {
   RONDO_HD void operator()(std::int64_t i) const {
     const std::int64_t first = 8 * i;
     if (first + 8 > n) {
-      for (std::int64_t k = first; k < n; ++k) y[k] = condition[k] ? a[k * a_step] : b[k * b_step];
+      const Word *from_a = a + first * a_step, *from_b = b + first * b_step;
+      const int left = static_cast<int>(n - first);
+      for (int k = 0; k < left; ++k) {
+        y[first + k] = *(condition[first + k] ? from_a : from_b);
+        from_a += a_step;
+        from_b += b_step;
+      }
       return;
     }
     auto chosen = EightWords<bool>::load(condition + first);

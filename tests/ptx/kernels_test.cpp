@@ -212,6 +212,9 @@ TEST_F(PtxKernels, BytesAreMovedAndChosen) {
     expect_same("transpose", x, 1, [](const Tensor& t) { return t.transpose(0, 1).contiguous(); });
     expect_same("where", x, 1,
                 [](const Tensor& t) { return where(t.to(boolean), t, t.flip({1})); });
+    expect_same("where of parts", x, 1, [](const Tensor& t) {
+      return where(t.to(boolean).narrow(1, 1, 40), t.narrow(1, 0, 40), t.flip({1}).narrow(1, 8, 40));
+    });
     expect_same("index_select", x, 1,
                 [&](const Tensor& t) { return index_select(t, 0, index.to(t.device())); });
   }
