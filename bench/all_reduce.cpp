@@ -233,7 +233,8 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
         const Tensor& x = algorithms[a].in_own_memory ? own : priv;
         const double t = seconds_once(comm, algorithms[a], x, out);
         if (i == -2) {
-          check_sum(algorithms[a], algorithms[a].name == "mpi" ? out : x, n * (n + 1) / 2);
+          const bool is_in_place = algorithms[a].comm != nullptr || algorithms[a].name != "mpi";
+          check_sum(algorithms[a], is_in_place ? x : out, n * (n + 1) / 2);
           sent[a] = bytes_once(comm, algorithms[a], x, out);
         }
         if (i >= 0) times[a].push_back(t);

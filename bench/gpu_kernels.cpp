@@ -1,6 +1,7 @@
 // Compares rondo's kernels with the GPU's limits: memory-bound kernels with the measured bandwidth
 // of a copy (bytes read and written), matrix products and attention in TFLOP/s. Tensors have 256
-// MiB, several times the L2 cache, and random data, never zeros.
+// MiB, several times the L2 cache, and random data, never zeros. Fewer (--mib) only show that the
+// program runs.
 
 #include <algorithm>
 #include <chrono>
@@ -18,60 +19,67 @@ namespace {
 using namespace rondo;
 using Clock = std::chrono::steady_clock;
 
-/// Seconds of one call: the median of 9 samples of 20 calls each.
-double seconds_of(int device, const std::function<void()>& call) {
-  constexpr int together = 20;
-  for (int i = 0; i < 5; ++i) call();
+/// Seconds of one call: the median of 9 samples, or `together`, of `together` calls each.
+double seconds_of(int device, std::int64_t together, const std::function<void()>& call) {
+  for (int i = 0; i < std::min<std::int64_t>(together, 5); ++i) call();
   std::vector<double> times;
-  for (int sample = 0; sample < 9; ++sample) {
+  for (int sample = 0; sample < std::min<std::int64_t>(together, 9); ++sample) {
     cuda::synchronize(device);
     const auto start = Clock::now();
     for (int i = 0; i < together; ++i) call();
     cuda::synchronize(device);
-    times.push_back(std::chrono::duration<double>(Clock::now() - start).count() / together);
+    times.push_back(std::chrono::duration<double>(Clock::now() - start).count() /
+                    static_cast<double>(together));
   }
-  std::nth_element(times.begin(), times.begin() + 4, times.end());
-  return times[4];
+  return bench::median(times);
 }
 
 class Report {
  public:
-  explicit Report(Device device) : device_(device) {}
+  Report(Device device, std::int64_t mib)
+      : mib_(mib),
+        bytes(mib << 20),
+        together_(std::max<std::int64_t>(1, mib * 20 / 256)),
+        device_(device) {}
 
   /// Measures the bandwidth with which the others are compared.
   void copy() {
     const Tensor x = random({bytes / 4}, f32), y = Tensor::empty_like(x);
-    copy_rate_ = 2.0 * bytes / seconds_of(device_.index, [&] { backend(x).copy(x, y); });
+    copy_rate_ = 2.0 * static_cast<double>(bytes) / seconds([&] { backend(x).copy(x, y); });
     std::cout << "copy: " << copy_rate_ / 1e12 << " TB/s\n";
     rows_["copy_bytes_per_s"] = copy_rate_;
   }
-  /// `passes`: how many tensors of 256 MiB the call reads and writes.
+  /// `passes`: how many tensors of that size the call reads and writes.
   void row(const std::string& name, double passes, const std::function<void()>& call) {
-    const double rate = passes * bytes / seconds_of(device_.index, call);
+    const double rate = passes * static_cast<double>(bytes) / seconds(call);
     std::cout << name << ": " << rate / 1e12 << " TB/s, " << 100 * rate / copy_rate_
               << " % of the copy\n";
     rows_["bandwidth"].push_back(
         {{"kernel", name}, {"bytes_per_s", rate}, {"of_copy", rate / copy_rate_}});
   }
-  void matmul(DType dtype, std::int64_t n) {
+  /// n = 8,192 with 256 MiB.
+  void matmul(DType dtype) {
+    const std::int64_t n = 32 * mib_;
     const Tensor a = random({1, n, n}, dtype), b = random({1, n, n}, dtype),
                  y = Tensor::empty_like(a);
-    const double s = seconds_of(device_.index, [&] { backend(a).matmul(a, b, Tensor(), y); });
+    const double s = seconds([&] { backend(a).matmul(a, b, Tensor(), y); });
     const double rate = 2.0 * static_cast<double>(n * n * n) / s;
     std::cout << "matmul " << n << "^3 " << dtype << ": " << rate / 1e12 << " TFLOP/s\n";
     rows_["matmul"].push_back({{"dtype", name_of(dtype)}, {"n", n}, {"flop_per_s", rate}});
   }
-  /// 8 x 16 heads of 2,048 queries and keys with 64 features.
+  /// 8 x 16 heads of 2,048 queries and keys (with 256 MiB) of 64 features.
   void attention(DType dtype, bool is_causal) {
-    const Dims shape{8, 16, 2048, 64};
+    const std::int64_t length = 8 * mib_;
+    const Dims shape{8, 16, length, 64};
     const Tensor q = random(shape, dtype), k = random(shape, dtype), v = random(shape, dtype),
                  dy = random(shape, dtype), y = Tensor::empty_like(q), dq = Tensor::empty_like(q),
                  dk = Tensor::empty_like(q), dv = Tensor::empty_like(q);
-    const Tensor lse = Tensor::empty({8, 16, 2048}, {.device = device_});
+    const Tensor lse = Tensor::empty({8, 16, length}, {.device = device_});
     const AttentionParams params{.scale = 0.125, .is_causal = is_causal};
-    const double product = 2.0 * 8 * 16 * 2048 * 2048 * 64 / (is_causal ? 2 : 1);
+    const double product =
+        2.0 * 8 * 16 * 64 * static_cast<double>(length * length) / (is_causal ? 2 : 1);
     const auto row = [&](const char* what, int products, const std::function<void()>& call) {
-      const double rate = products * product / seconds_of(device_.index, call);
+      const double rate = products * product / seconds(call);
       const std::string name = concat(what, ' ', dtype, is_causal ? " causal" : "");
       std::cout << name << ": " << rate / 1e12 << " TFLOP/s\n";
       rows_["attention"].push_back({{"kernel", name}, {"flop_per_s", rate}});
@@ -148,10 +156,13 @@ class Report {
   const nlohmann::json& rows() const { return rows_; }
 
  private:
-  static constexpr std::int64_t bytes = std::int64_t{256} << 20;
+  double seconds(const std::function<void()>& call) const {
+    return seconds_of(device_.index, together_, call);
+  }
   Tensor random(const Dims& sizes, DType dtype) const {
     return randn(sizes, {.dtype = dtype, .device = device_});
   }
+  std::int64_t mib_, bytes, together_;  // of a tensor; calls of a sample
   Device device_;
   double copy_rate_ = 1;
   nlohmann::json rows_;
@@ -161,8 +172,11 @@ class Report {
 
 int main(int argc, char** argv) {
   std::string device_name = "cuda", json;
+  std::int64_t mib = 256;
   flags::CommandLine app("Compares kernels with the GPU's limits.");
   app.add("--device", device_name, "cuda or cuda:N");
+  app.add("--mib", mib, "size of a tensor; less than 256 only shows that the program runs",
+          flags::whole_number(1, 4096));
   app.add("--json", json, "write the result to this file; - is standard output");
   if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("gpu_kernels", json, [&] {
@@ -172,10 +186,10 @@ int main(int argc, char** argv) {
     NoGradGuard no_grad;
     manual_seed(1);
     std::cout << cuda::description(device.index) << "\n";
-    Report report(device);
+    Report report(device, mib);
     report.copy();
     for (DType dtype : {f32, bf16}) report.kernels(dtype);
-    for (DType dtype : {bf16, f16, f32}) report.matmul(dtype, 8192);
+    for (DType dtype : {bf16, f16, f32}) report.matmul(dtype);
     for (DType dtype : {bf16, f32})
       for (bool is_causal : {false, true}) report.attention(dtype, is_causal);
     nlohmann::json result = report.rows();

@@ -15,6 +15,7 @@
 #include "autograd/ops/attention.h"
 #include "autograd/ops/composed.h"
 #include "autograd/ops/conv.h"
+#include "autograd/ops/fold.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/interpolate.h"
 #include "autograd/ops/loss.h"
@@ -28,6 +29,7 @@
 #include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/statistics.h"
+#include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
 #include "extras/command_line.h"
 #include "report.h"
@@ -56,6 +58,7 @@ std::map<std::string, Op> ops() {
   const Dims square{2048, 2048}, small{32, 64}, huge{64, 512, 1024}, feature{16, 64, 28, 28};
   const Tensor classes = randint(0, 1000, {512}), words = randint(0, 50'000, {64, 128});
   const Tensor row = randint(0, 2048, {1024}), place = randint(0, 2048, square);
+  const Tensor ends = sort(randn({1000}), 0).values;
   const auto unary = [&](Tensor (*f)(const Tensor&)) {
     return Op{{hidden}, [f](const Tensors& x) { return f(x[0]); }};
   };
@@ -186,6 +189,64 @@ std::map<std::string, Op> ops() {
        {{hidden, hidden}, [](const Tensors& x) { return logical_and(x[0] > 0, x[1] > 0); }}},
       {"add_channels", {{image, {64, 1, 1}}, [](const Tensors& x) { return x[0] + x[1]; }}},
       {"less", {{hidden, hidden}, [](const Tensors& x) { return lt(x[0], x[1]); }}},
+      {"remainder", {{hidden, hidden}, [](const Tensors& x) { return remainder(x[0], x[1]); }}},
+      {"fmod", {{hidden}, [](const Tensors& x) { return fmod(x[0], 0.3); }}},
+      {"atan2", {{hidden, hidden}, [](const Tensors& x) { return atan2(x[0], x[1]); }}},
+      {"hypot", {{hidden, hidden}, [](const Tensors& x) { return hypot(x[0], x[1]); }}},
+      {"logaddexp", {{hidden, hidden}, [](const Tensors& x) { return logaddexp(x[0], x[1]); }}},
+      {"lerp", {{hidden, hidden}, [](const Tensors& x) { return lerp(x[0], x[1], 0.3); }}},
+      {"addcmul",
+       {{hidden, hidden, hidden}, [](const Tensors& x) { return addcmul(x[0], x[1], x[2]); }}},
+      {"erfinv", {{hidden}, [](const Tensors& x) { return erfinv(x[0]); }}},
+      {"log1p", {{hidden}, [](const Tensors& x) { return log1p(x[0]); }}},
+      {"sin", unary(sin)},
+      {"rsqrt", unary(rsqrt)},
+      {"abs", {{hidden}, [](const Tensors& x) { return abs(x[0]); }}},
+      {"nan_to_num", {{hidden}, [](const Tensors& x) { return nan_to_num(x[0]); }}},
+      {"threshold", {{hidden}, [](const Tensors& x) { return threshold(x[0], 0.1, 20); }}},
+      {"hardshrink", {{hidden}, [](const Tensors& x) { return hardshrink(x[0]); }}},
+      {"softshrink", {{hidden}, [](const Tensors& x) { return softshrink(x[0]); }}},
+      {"hardtanh", {{hidden}, [](const Tensors& x) { return hardtanh(x[0]); }}},
+      {"softsign", {{hidden}, [](const Tensors& x) { return softsign(x[0]); }}},
+      {"mish", {{hidden}, [](const Tensors& x) { return mish(x[0]); }}},
+      {"logsigmoid", {{hidden}, [](const Tensors& x) { return logsigmoid(x[0]); }}},
+      {"glu", {{hidden}, [](const Tensors& x) { return glu(x[0]); }}},
+      {"masked_fill",
+       {{hidden, hidden}, [](const Tensors& x) { return masked_fill(x[0], x[1] > 0, 0); }}},
+      {"cumprod", {{square}, [](const Tensors& x) { return cumprod(x[0], -1); }}},
+      {"cummax", {{square}, [](const Tensors& x) { return cummax(x[0], -1).values; }}},
+      {"logcumsumexp", {{square}, [](const Tensors& x) { return logcumsumexp(x[0], -1); }}},
+      {"cumsum_columns", {{square}, [](const Tensors& x) { return cumsum(x[0], 0); }}},
+      {"std", {{hidden}, [](const Tensors& x) { return x[0].std(); }}},
+      {"norm", {{hidden}, [](const Tensors& x) { return norm(x[0]); }}},
+      {"normalize", {{hidden}, [](const Tensors& x) { return normalize(x[0], {.dim = -1}); }}},
+      {"cosine_similarity",
+       {{logits, logits}, [](const Tensors& x) { return cosine_similarity(x[0], x[1]); }}},
+      {"median", {{logits}, [](const Tensors& x) { return median(x[0], -1).values; }}},
+      {"searchsorted",
+       {{hidden},
+        [ends](const Tensors& x) { return searchsorted(ends, reshape(x[0], {x[0].numel()})); }}},
+      {"bincount", {{}, [place](const Tensors&) { return bincount(reshape(place, {-1})); }}},
+      {"unique", {{}, [words](const Tensors&) { return unique(words).values; }}},
+      {"one_hot", {{}, [classes](const Tensors&) { return one_hot(classes, 1000); }}},
+      {"nonzero", {{hidden}, [](const Tensors& x) { return nonzero(x[0] > 1); }}},
+      {"masked_select", {{hidden}, [](const Tensors& x) { return masked_select(x[0], x[0] > 1); }}},
+      {"roll", {{hidden}, [](const Tensors& x) { return roll(x[0], {5}, {-1}); }}},
+      {"tril", {{square}, [](const Tensors& x) { return tril(x[0]); }}},
+      {"repeat_interleave",
+       {{square}, [](const Tensors& x) { return repeat_interleave(x[0], 2, 1); }}},
+      {"stack", {{hidden, hidden}, [](const Tensors& x) { return stack({x[0], x[1]}, -1); }}},
+      {"pixel_shuffle", {{image}, [](const Tensors& x) { return pixel_shuffle(x[0], 2); }}},
+      {"unfold", {{feature}, [](const Tensors& x) { return unfold(x[0], 3, {.padding = 1}); }}},
+      {"instance_norm",
+       {{image}, [](const Tensors& x) { return instance_norm(x[0], {}, {}, {}, {}); }}},
+      {"rms_norm", {{hidden, {768}}, [](const Tensors& x) { return rms_norm(x[0], {768}, x[1]); }}},
+      {"mse_loss", {{hidden, hidden}, [](const Tensors& x) { return mse_loss(x[0], x[1]); }}},
+      {"l1_loss", {{hidden, hidden}, [](const Tensors& x) { return l1_loss(x[0], x[1]); }}},
+      {"any", {{hidden}, [](const Tensors& x) { return any(x[0] > 10); }}},
+      {"outer", {{{2048}, {2048}}, [](const Tensors& x) { return outer(x[0], x[1]); }}},
+      {"einsum",
+       {{heads, heads}, [](const Tensors& x) { return einsum("bhqd,bhkd->bhqk", {x[0], x[1]}); }}},
       {"to_i64", {{hidden}, [](const Tensors& x) { return x[0].to(i64); }}},
       {"to_f32_bf16", {{hidden}, [](const Tensors& x) { return x[0].to(f32); }, bf16}},
   };

@@ -148,7 +148,7 @@ function(rondo_library folder)
     # members and std::bit_cast.
     list(JOIN rondo_host_flags "," host_flags)
     target_compile_options(rondo_${name} PRIVATE
-      $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr -Xcompiler=${host_flags}
+      $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr --Werror=cross-execution-space-call -Xcompiler=${host_flags}
                                  $<$<BOOL:${RONDO_TESTS}>:--no-compress>  # tests/ptx reads the PTX in the objects
                                  $<$<BOOL:${RONDO_WERROR}>:--Werror=all-warnings>>)
   endif()

@@ -1,6 +1,9 @@
 #pragma once
 // Conv2d: a learned filter slid over an image. The arithmetic is in autograd/ops/conv.h.
 
+#include <typeinfo>
+
+#include "autograd/ops/activation.h"
 #include "nn/conv_nd.h"
 
 namespace rondo::nn {
@@ -23,12 +26,24 @@ struct Conv2d : ConvNd<Pair, Conv2dOptions> {
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_size,
          Conv2dOptions options = {})
       : ConvNd("Conv2d", in_channels, out_channels, kernel_size, options) {}
-  Tensor forward(const Tensor& x) override {
+  Tensor forward(const Tensor& x) override { return convolved(x, Activation::none); }
+  using Module::operator();
+  /// The fused form: y = activation(conv(x)) in one op (autograd/ops/conv.h).
+  Tensor operator()(const Tensor& x, Activation activation) {
+    // A substitute or a derived class computes with its own forward.
+    if (substitute() != nullptr || typeid(*this) != typeid(Conv2d))
+      return rondo::detail::activated(Module::operator()(x), activation);
+    return call([&](const Tensor& in) { return convolved(in, activation); }, x);
+  }
+
+ private:
+  Tensor convolved(const Tensor& x, Activation activation) const {
     return conv2d(padded(x), weight, bias,
                   {.stride = options.stride,
                    .padding = options.padding,
                    .dilation = options.dilation,
-                   .groups = options.groups});
+                   .groups = options.groups},
+                  activation);
   }
 };
 

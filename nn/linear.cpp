@@ -36,10 +36,7 @@ Tensor Linear::operator()(const Tensor& x, Activation activation) {
   }
   // A substitute or a derived class computes with its own forward.
   if (substitute() != nullptr || typeid(*this) != typeid(Linear)) {
-    const Tensor y = Module::operator()(x);
-    return activation == Activation::relu        ? relu(y)
-           : activation == Activation::gelu_tanh ? gelu(y, GeluApproximation::tanh)
-                                                 : y;
+    return rondo::detail::activated(Module::operator()(x), activation);
   }
   return call([&](const Tensor& in) { return linear(in, weight, bias, activation); }, x);
 }

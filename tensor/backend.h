@@ -74,6 +74,21 @@ class Backend {
     const KernelCall call("where", {}, condition, a, b, y);
     do_where(condition, a, b, y);
   }
+  /// dx of a scan with prod, in f64 for floats: dx[j] = x[0] … x[j - 1] s[j], with s[j] = dy[j] +
+  /// x[j + 1] s[j + 1]. Nothing is divided, so it is right where elements are 0. requires: floats
+  /// of one dtype.
+  void cumprod_backward(const Tensor& dy, const Tensor& x, std::int64_t dim, const Tensor& dx) {
+    assert(same_shape(dy, x, dx) && same_dtype(dy, x, dx) && is_floating(x.dtype()));
+    const KernelCall call("cumprod_backward", {}, dy, x, dx);
+    do_cumprod_backward(dy, x, dim, dx);
+  }
+  /// y (n): the places, in row-major order, of the n elements of mask that are true. requires: mask
+  /// is boolean and contiguous, y (i64) has an element for each that is true.
+  void true_places(const Tensor& mask, const Tensor& y) {
+    assert(mask.dtype() == boolean && mask.is_contiguous() && y.dtype() == i64 && y.dim() == 1);
+    const KernelCall call("true_places", {}, mask, y);
+    do_true_places(mask, y);
+  }
   /// Rotates the points (a, b) by angles: ya = a cosine - b sine, yb = b cosine + a sine, rounded
   /// once. requires: all have the same shape; a, b, ya and yb have the same dtype; cosine and sine
   /// are f64 for f64, and f32 for all others.
@@ -104,12 +119,15 @@ class Backend {
     const KernelCall call(largest ? "max" : "min", {}, x, values, indices);
     do_extremum(largest, x, dim, values, indices);
   }
-  /// y[i] = x[0] + … + x[i] along dim; summed from the other end when `reverse`. requires: y has
-  /// x's dtype.
-  void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) {
-    assert(same_shape(x, y) && same_dtype(x, y));
-    const KernelCall call("cumsum", {}, x, y);
-    do_cumsum(x, dim, reverse, y);
+  /// y[i] = x[0] + … + x[i] along dim, or their product, in f64 for floats; from the other end when
+  /// `reverse`. For max and min y (i64) has the place of the largest (smallest) of them: of equal
+  /// ones the last, and NaN counts as the largest (smallest). requires: otherwise y has x's dtype.
+  void scan(ScanOp op, const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) {
+    assert(same_shape(x, y));
+    assert(op == ScanOp::max || op == ScanOp::min ? y.dtype() == i64 : same_dtype(x, y));
+    constexpr const char* names[] = {"cumsum", "cumprod", "cummax", "cummin"};
+    const KernelCall call(names[static_cast<int>(op)], {}, x, y);
+    do_scan(op, x, dim, reverse, y);
   }
   /// Stable sort; NaN counts as the largest. requires: values of x's dtype, indices i64, both of
   /// x's shape.
@@ -259,7 +277,8 @@ class Backend {
   // x (N, C, H, W), w (K, C / groups, R, S), y (N, K, P, Q). Returns the fastest layout for these
   // kernels:
   virtual MemoryFormat conv2d_format(DType dtype) const = 0;
-  /// y = x ⋆ w + bias (cross-correlation, as everywhere in this field); bias (K) or undefined.
+  /// y = activation(x ⋆ w + bias) (cross-correlation, as everywhere in this field); bias (K) or
+  /// undefined.
   void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
               const Conv2dParams& params) {
     assert(is_convolution(x, w, y, params));
@@ -520,6 +539,9 @@ class Backend {
   virtual void do_unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) = 0;
   virtual void do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
                          OpParams params) = 0;
+  virtual void do_cumprod_backward(const Tensor& dy, const Tensor& x, std::int64_t dim,
+                                   const Tensor& dx) = 0;
+  virtual void do_true_places(const Tensor& mask, const Tensor& y) = 0;
   virtual void do_where(const Tensor& condition, const Tensor& a, const Tensor& b,
                         const Tensor& y) = 0;
   virtual void do_rotate(const Tensor& a, const Tensor& b, const Tensor& cosine, const Tensor& sine,
@@ -527,7 +549,8 @@ class Backend {
   virtual void do_reduce(ReductionOp op, const Tensor& x, const Tensor& y) = 0;
   virtual void do_extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
                            const Tensor& indices) = 0;
-  virtual void do_cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) = 0;
+  virtual void do_scan(ScanOp op, const Tensor& x, std::int64_t dim, bool reverse,
+                       const Tensor& y) = 0;
   virtual void do_sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
                        const Tensor& indices) = 0;
   virtual void do_topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,

@@ -113,7 +113,7 @@ Tensor progression(std::int64_t count, TensorOptions options, C first, C step) {
   };
   const Tensor ones = made(i64), places = made(i64), values = made(dtype_of<C>);
   device.fill(ones, 1);
-  device.cumsum(ones, 0, false, places);
+  device.scan(ScanOp::sum, ones, 0, false, places);
   device.unary(UnaryOp::add_scalar, places, places, {.alpha = -1});
   device.copy(places, values);
   device.unary(UnaryOp::mul_scalar, values, values, {.alpha = static_cast<double>(step)});

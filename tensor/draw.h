@@ -38,7 +38,7 @@ class UniformDraw {
     const double v = rounded(dtype_, low_ == 0 ? range_ * u : std::fma(range_, u, low_));
     return v > last_ ? last_ : v;
   }
-  DType dtype() const { return dtype_; }
+  RONDO_HD DType dtype() const { return dtype_; }
 
  private:
   /// `value` rounded to `dtype`.

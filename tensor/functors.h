@@ -44,9 +44,38 @@ RONDO_HD T power(T base, T exponent) {
     return std::pow(base, exponent);
   }
 }
+/// fmod of floats where has_near_quotient. The remainder of the rounded quotient is exact: the
+/// quotient is too large by 1 at most, so the remainder is a multiple of the last digits of a or b
+/// and smaller than b.
+template <class T>
+RONDO_HD T near_fmod(T a, T b) {
+  const T rest = std::fma(-std::trunc(a / b), b, a);
+  const bool is_beyond = (rest < 0) != (a < 0) && rest != 0;
+  return std::copysign(is_beyond ? rest + std::copysign(b, a) : rest, a);
+}
+/// |a / b| is below 2^24 for f32, below 2^53 for f64, and b is finite: so the rounded quotient, cut
+/// off, is too large by 1 at most.
+template <class T>
+RONDO_HD bool has_near_quotient(T a, T b) {
+  constexpr T limit = T(1ULL << std::numeric_limits<T>::digits);
+  return std::abs(a / b) < limit && b - b == 0;
+}
+/// fmod of floats by a call for each number.
+struct CalledFmod {
+  template <class T>
+  RONDO_HD T operator()(T a, T b) const {
+    return std::fmod(a, b);
+  }
+};
+struct NearFmod {
+  template <class T>
+  RONDO_HD T operator()(T a, T b) const {
+    return near_fmod(a, b);
+  }
+};
 /// floor(a / b) as in Python (1 // 0.1 is 9). Integers divided by zero give 0 here (the op layer
 /// throws before that).
-template <class T>
+template <class Fmod = CalledFmod, class T>
 RONDO_HD T floor_divide(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     if (b == 0) return 0;
@@ -55,21 +84,21 @@ RONDO_HD T floor_divide(T a, T b) {
   } else {
     // Python's algorithm: uses the exact remainder, since a / b may round up to the next integer.
     if (b == 0) return a / b;
-    T mod = std::fmod(a, b), quotient = (a - mod) / b;
+    T mod = Fmod{}(a, b), quotient = (a - mod) / b;
     if (mod != 0 && ((b < 0) != (mod < 0))) quotient -= 1;
     if (quotient == 0) return std::copysign(T(0), a / b);
     T whole = std::floor(quotient);
     return quotient - whole > T(0.5) ? whole + 1 : whole;
   }
 }
-template <class T>
+template <class Fmod = CalledFmod, class T>
 RONDO_HD T remainder(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     if (b == 0 || b == -1) return 0;
     T r = a % b;
     return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
   } else {
-    T r = std::fmod(a, b);
+    T r = Fmod{}(a, b);
     return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
   }
 }
@@ -207,6 +236,32 @@ template <class T>
 RONDO_HD T silu_backward(T dy, T x) {
   T s = sigmoid(x);
   return dy * s * (T(1) + x * (T(1) - s));
+}
+
+template <class T>
+RONDO_HD T softplus(T x) {
+  return x > 20 ? x : std::log1p(std::exp(x));
+}
+/// t + x (1 - t^2) sigmoid(x), t = tanh(softplus(x)).
+template <class T>
+RONDO_HD T mish_backward(T dy, T x) {
+  const T t = std::tanh(softplus(x));
+  return dy * (t + x * (T(1) - t * t) * sigmoid(x));
+}
+/// log(exp(a) + exp(b)): the larger one plus log(1 + exp(-|a - b|)); equal infinities differ by 0.
+template <class T>
+RONDO_HD T logaddexp(T a, T b) {
+  const T larger = a < b ? b : a, distance = a == b ? T(0) : std::abs(a - b);
+  return larger + std::log1p(std::exp(-distance));
+}
+/// sqrt(a^2 + b^2), scaled so that no square overflows or underflows; infinite if a or b is.
+template <class T>
+RONDO_HD T hypot(T a, T b) {
+  const T x = std::abs(a), y = std::abs(b);
+  const T larger = x < y ? y : x, ratio = (x < y ? x : y) / larger;
+  constexpr T infinite = std::numeric_limits<T>::infinity();
+  const T length = larger * std::sqrt(T(1) + ratio * ratio);
+  return x == infinite || y == infinite ? infinite : larger == 0 ? x + y : length;
 }
 
 /// Throws DTypeError. Defined out of line: a throw here would instantiate the exception's members

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string_view>
 
+#include "tensor/activation.h"
 #include "tensor/ops_table.h"
 #include "tensor/random.h"
 #include "tensor/tensor.h"
@@ -35,13 +36,21 @@ struct OpParams {
 /// How scatter and index_scatter join an element of y with one of x. With `set`, x replaces it.
 enum class ScatterOp { add, set, prod, max, min };
 
+/// What a scan does with the elements so far.
+enum class ScanOp { sum, prod, max, min };
+
 enum class ReductionOp { sum, prod, max, min, all, any, sum_squares };
 
 struct Conv2dParams {
   std::int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1,
                groups = 1;
+  Activation activation = Activation::none;  // forward only: of the sum with the bias
   bool operator==(const Conv2dParams&) const = default;
 };
+inline Conv2dParams without_activation(Conv2dParams params) {
+  params.activation = Activation::none;
+  return params;
+}
 
 struct Pool2dParams {
   std::int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h = 0, pad_w = 0;

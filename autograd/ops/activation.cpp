@@ -157,6 +157,10 @@ Tensor gelu(const Tensor& x, GeluApproximation approximation) {
              ? activation_from_input<GeluDerivative>(UnaryOp::gelu, x)
              : activation_from_input<GeluTanhDerivative>(UnaryOp::gelu_tanh, x);
 }
+Tensor detail::activated(const Tensor& x, Activation activation) {
+  if (activation == Activation::relu) return relu(x);
+  return activation == Activation::gelu_tanh ? gelu(x, GeluApproximation::tanh) : x;
+}
 Tensor silu(const Tensor& x) {
   return activation_from_input<SiluDerivative>(UnaryOp::silu, checked_float(x, "silu"));
 }

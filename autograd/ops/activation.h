@@ -2,6 +2,7 @@
 // Elementwise activations, and softmax. Formulas and defaults are PyTorch's. All ops except relu
 // need floating-point inputs (DTypeError).
 
+#include "tensor/activation.h"
 #include "tensor/random.h"
 #include "tensor/tensor.h"
 
@@ -91,5 +92,10 @@ Tensor threshold(const Tensor& x, double threshold, double value);
 Tensor softsign(const Tensor& x);
 /// log(sigmoid(x)), computed without overflow.
 Tensor logsigmoid(const Tensor& x);
+
+namespace detail {
+/// relu(x), gelu(x) by tanh, or x.
+Tensor activated(const Tensor& x, Activation activation);
+}  // namespace detail
 
 }  // namespace rondo

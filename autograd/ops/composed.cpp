@@ -47,8 +47,10 @@ Tensor scaled_sum(const Tensor& product, double alpha, const Tensor& input, doub
 
 /// true on and below the diagonal of a matrix.
 Tensor lower_mask(std::int64_t rows, std::int64_t columns, std::int64_t diagonal, Device device) {
-  const TensorOptions options{.dtype = i64, .device = device};
-  return arange(columns, options) - arange(rows, options).unsqueeze(1) <= diagonal;
+  // f32 is compared faster than i64, and exact up to 2^24.
+  const TensorOptions options{.dtype = rows + columns < 1 << 24 ? f32 : i64, .device = device};
+  const Tensor last = arange(rows, options) + std::clamp(diagonal, -rows, columns);
+  return arange(columns, options) <= last.unsqueeze(1);
 }
 /// The same for x's last two dimensions.
 Tensor lower_mask(const char* op, const Tensor& x, std::int64_t diagonal) {
@@ -326,45 +328,9 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& w, const Tensor&
   return bias.defined() ? y + bias : y;
 }
 
-Tensor logaddexp(const Tensor& a, const Tensor& b) {
-  const OpRange op("logaddexp");
-  // The larger one plus log(1 + exp(-|a - b|)); equal infinities differ by 0.
-  const Tensor difference = where(logical_and(eq(a, b), isinf(a)), 0.0, a - b);
-  return where(ge(a, b), a + softplus(-difference), b + softplus(difference));
-}
-
-Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
-  const OpRange op("lerp");
-  // The end that is nearer is exact.
-  return weight < 0.5 ? a + (b - a) * weight : b - (b - a) * (1 - weight);
-}
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
   const OpRange op("lerp");
   return where(weight < 0.5, a + (b - a) * weight, b - (b - a) * (1 - weight));
-}
-
-Tensor hypot(const Tensor& a, const Tensor& b) {
-  const OpRange op("hypot");
-  const Dims shape = broadcast_shapes(a.shape(), b.shape());
-  const DType common = result_type(a, b);  // before both have these dimensions
-  const Tensor both = stack({to(expand(a, shape), common), to(expand(b, shape), common)});
-  // Scaled by the larger one, so that no square overflows or underflows.
-  const Tensor largest = max(abs(both.detach()), 0).values;
-  const Tensor scale = where(logical_and(largest > 0, isfinite(largest)), largest, 1.0);
-  return norm(both / scale, {0}) * scale;
-}
-
-Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options) {
-  const OpRange op("nan_to_num");
-  if (!is_floating(x.dtype())) return x;
-  double largest = std::numeric_limits<double>::max();
-  if (x.dtype() == f32) largest = std::numeric_limits<float>::max();
-  if (x.dtype() == bf16) largest = 0x1.fep127;
-  if (x.dtype() == f16) largest = 65504;
-  Tensor y = masked_fill(x, isnan(x), options.nan);
-  const double infinity = std::numeric_limits<double>::infinity();
-  y = masked_fill(y, x == infinity, options.posinf.value_or(largest));
-  return masked_fill(y, x == -infinity, options.neginf.value_or(-largest));
 }
 
 Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {

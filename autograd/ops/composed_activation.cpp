@@ -79,6 +79,50 @@ struct HardswishDerivative {
   }
 };
 
+struct HardtanhDerivative {  // alpha, beta: the bounds
+  static constexpr auto name = "hardtanh";
+  static constexpr BinaryOp op = BinaryOp::hardtanh_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, const OpParams& p) {
+    return masked_fill(dy, logical_or(le(x, p.alpha), ge(x, p.beta)), 0.0);
+  }
+  static void tell(AttributeVisitor& v, const OpParams& p) {
+    v.real("low", p.alpha);
+    v.real("high", p.beta);
+  }
+};
+struct HardshrinkDerivative {  // alpha: lambd
+  static constexpr auto name = "hardshrink";
+  static constexpr BinaryOp op = BinaryOp::shrink_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, const OpParams& p) {
+    return masked_fill(dy, le(abs(x), p.alpha), 0.0);
+  }
+};
+struct SoftshrinkDerivative : HardshrinkDerivative {
+  static constexpr auto name = "softshrink";
+};
+struct ThresholdDerivative {  // alpha: threshold
+  static constexpr auto name = "threshold";
+  static constexpr BinaryOp op = BinaryOp::threshold_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, const OpParams& p) {
+    return masked_fill(dy, le(x, p.alpha), 0.0);
+  }
+};
+struct MishDerivative {
+  static constexpr auto name = "mish";
+  static constexpr BinaryOp op = BinaryOp::mish_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, const OpParams&) {
+    const Tensor wide = widened(x), t = tanh(softplus(wide));
+    return to(dy * (t + wide * (1 - square(t)) * sigmoid(wide)), x.dtype());
+  }
+};
+struct LogsigmoidDerivative {
+  static constexpr auto name = "logsigmoid";
+  static constexpr BinaryOp op = BinaryOp::logsigmoid_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, const OpParams&) {
+    return to(dy * sigmoid(neg(widened(x))), x.dtype());
+  }
+};
+
 template <class Derivative>
 Tensor scaled_elu(const Tensor& x, double alpha, double scale, double input_scale) {
   return by_kernel<Derivative>(
@@ -105,31 +149,6 @@ struct PreluBackward final : Node {
   }
 };
 
-struct HardtanhBackward final : Node {
-  SavedTensor x;
-  double low, high;
-  HardtanhBackward(const Tensor& x, double low, double high) : x(x), low(low), high(high) {}
-  const char* name() const override { return "hardtanh"; }
-  Tensors backward(const Tensors& dy) override {
-    const Tensor x = this->x.get(*this);
-    return {masked_fill(dy[0], logical_or(le(x, low), ge(x, high)), 0.0)};
-  }
-  void release_saved() override { x.reset(); }
-  void attributes(AttributeVisitor& v) override {
-    v.real("low", low);
-    v.real("high", high);
-  }
-};
-
-/// A separate node, because the terms of the formula are not differentiable at 0, but their sum is.
-struct LogsigmoidBackward final : Node {
-  SavedTensor x;
-  explicit LogsigmoidBackward(const Tensor& x) : x(x) {}
-  const char* name() const override { return "logsigmoid"; }
-  Tensors backward(const Tensors& dy) override { return {dy[0] * sigmoid(neg(x.get(*this)))}; }
-  void release_saved() override { x.reset(); }
-};
-
 }  // namespace
 
 Tensor elu(const Tensor& x, double alpha) { return scaled_elu<EluDerivative>(x, alpha, 1, 1); }
@@ -154,7 +173,8 @@ Tensor glu(const Tensor& x, std::int64_t dim) {
 }
 
 Tensor mish(const Tensor& x) {
-  return activation("mish", x, [](const Tensor& x) { return x * tanh(softplus(x)); });
+  return by_kernel<MishDerivative>(UnaryOp::mish, x, {},
+                                   [](const Tensor& x) { return x * tanh(softplus(x)); });
 }
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
@@ -187,8 +207,8 @@ Tensor rrelu(const Tensor& x, double lower, double upper, bool training, Generat
 Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
   require(min_val <= max_val, "hardtanh: min_val ", min_val, " exceeds max_val ", max_val);
   require_float(x, "hardtanh");
-  const Tensor y = no_grad([&] { return clamp(x, min_val, max_val); });
-  return record<HardtanhBackward>({x}, y, x, min_val, max_val);
+  return detail::activation_from_input<HardtanhDerivative>(UnaryOp::clamp, x,
+                                                           {.alpha = min_val, .beta = max_val});
 }
 Tensor relu6(const Tensor& x) {
   const OpName op("relu6");
@@ -204,20 +224,23 @@ Tensor hardswish(const Tensor& x) {
 }
 
 Tensor hardshrink(const Tensor& x, double lambd) {
-  return activation("hardshrink", x,
-                    [=](const Tensor& x) { return masked_fill(x, abs(x) <= lambd, 0.0); });
+  return by_kernel<HardshrinkDerivative>(
+      UnaryOp::hardshrink, x, {.alpha = lambd},
+      [=](const Tensor& x) { return masked_fill(x, abs(x) <= lambd, 0.0); });
 }
 Tensor softshrink(const Tensor& x, double lambd) {
   require(lambd >= 0, "softshrink: lambd ", lambd, " is negative");
-  return activation("softshrink", x,
-                    [=](const Tensor& x) { return x - clamp_with_bounds(x, -lambd, lambd); });
+  return by_kernel<SoftshrinkDerivative>(
+      UnaryOp::softshrink, x, {.alpha = lambd},
+      [=](const Tensor& x) { return x - clamp_with_bounds(x, -lambd, lambd); });
 }
 Tensor tanhshrink(const Tensor& x) {
   return activation("tanhshrink", x, [](const Tensor& x) { return x - tanh(x); });
 }
 Tensor threshold(const Tensor& x, double threshold, double value) {
-  return activation("threshold", x,
-                    [=](const Tensor& x) { return masked_fill(x, x <= threshold, value); });
+  return by_kernel<ThresholdDerivative>(
+      UnaryOp::threshold, x, {.alpha = threshold, .beta = value},
+      [=](const Tensor& x) { return masked_fill(x, x <= threshold, value); });
 }
 
 Tensor softsign(const Tensor& x) {
@@ -225,10 +248,8 @@ Tensor softsign(const Tensor& x) {
 }
 
 Tensor logsigmoid(const Tensor& x) {
-  return activation("logsigmoid", x, [](const Tensor& x) {
-    const Tensor y = no_grad([&] { return negative_part(x) - log1p(exp(neg(abs(x)))); });
-    return record<LogsigmoidBackward>({x}, y, x);
-  });
+  require_float(x, "logsigmoid");
+  return detail::activation_from_input<LogsigmoidDerivative>(UnaryOp::logsigmoid, x);
 }
 
 }  // namespace rondo

@@ -1,14 +1,23 @@
-// The element-wise functions of unary.h and arithmetic.h that are composed of other ops.
+// The element-wise functions that are composed of other ops. At the end are those with a kernel
+// each, since their formulas take many passes; a second derivative is computed from ops.
 
 #include <cmath>
+#include <limits>
 #include <string>
 
+#include "autograd/ops/activation.h"
+#include "autograd/ops/activation_node.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/binary.h"
 #include "autograd/ops/composed.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "autograd/record.h"
+#include "autograd/trace.h"
+#include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/record_function.h"
 #include "tensor/special.h"
@@ -112,6 +121,134 @@ Tensor xlogy(const Tensor& x, const Tensor& y) {
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
   const OpRange op("clamp");
   return minimum(maximum(x, low), high);
+}
+
+namespace {
+
+/// a - b; 0 for equal infinities.
+Tensor difference(const Tensor& a, const Tensor& b) {
+  return where(logical_and(eq(a, b), isinf(a)), 0.0, a - b);
+}
+
+/// da = dy exp(a) / (exp(a) + exp(b)), db likewise.
+struct LogaddexpBackward final : Node {
+  SavedTensor a, b;
+  LogaddexpBackward(const Tensor& a, const Tensor& b) : a(a), b(b) {}
+  const char* name() const override { return "logaddexp"; }
+  Tensors backward(const Tensors& dy) override {
+    const Tensor a = this->a.get(*this), b = this->b.get(*this);
+    const auto share = [&](const Tensor& mine, const Tensor& other) {
+      const Tensor slope = GradMode::is_enabled()
+                               ? sigmoid(difference(mine, other))
+                               : detail::compute(BinaryOp::logaddexp_slope, mine, other,
+                                                 dy[0].dtype(), dy[0].dtype(), {}, "logaddexp");
+      return sum_to(dy[0] * slope, mine.shape());
+    };
+    return {wants(0) ? share(a, b) : Tensor(), wants(1) ? share(b, a) : Tensor()};
+  }
+  void release_saved() override {
+    a.reset();
+    b.reset();
+  }
+};
+
+/// da = dy a / y, db = dy b / y; 0 where y is 0.
+struct HypotBackward final : Node {
+  SavedTensor a, b, y;
+  HypotBackward(const Tensor& a, const Tensor& b, const Tensor& y)
+      : a(a), b(b), y(y, SavedTensor::output) {}
+  const char* name() const override { return "hypot"; }
+  Tensors backward(const Tensors& dy) override {
+    const Tensor a = this->a.get(*this), b = this->b.get(*this), y = this->y.get(*this);
+    const Tensor divisor = masked_fill(y, eq(y, 0), 1.0);
+    const auto share = [&](const Tensor& x) { return sum_to(dy[0] * (x / divisor), x.shape()); };
+    return {wants(0) ? share(a) : Tensor(), wants(1) ? share(b) : Tensor()};
+  }
+  void release_saved() override {
+    a.reset();
+    b.reset();
+    y.reset();
+  }
+};
+
+struct LerpBackward final : Node {
+  double weight;
+  Dims a_shape, b_shape;
+  LerpBackward(double weight, const Tensor& a, const Tensor& b)
+      : weight(weight), a_shape(a.shape()), b_shape(b.shape()) {}
+  const char* name() const override { return "lerp"; }
+  Tensors backward(const Tensors& dy) override {
+    return {wants(0) ? sum_to(dy[0] * (1 - weight), a_shape) : Tensor(),
+            wants(1) ? sum_to(dy[0] * weight, b_shape) : Tensor()};
+  }
+  void attributes(AttributeVisitor& v) override { v.real("weight", weight); }
+};
+
+struct NanToNumDerivative {
+  static constexpr auto name = "nan_to_num";
+  static constexpr BinaryOp op = BinaryOp::nan_to_num_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, const OpParams&) {
+    return masked_fill(dy, logical_not(isfinite(x)), 0.0);
+  }
+};
+
+/// The dtype of the result: f32 for integers.
+DType float_type(const Tensor& a, const Tensor& b, const char* op) {
+  const DType common = result_type(a, b, op);
+  return is_floating(common) ? common : f32;
+}
+
+}  // namespace
+
+Tensor logaddexp(const Tensor& a, const Tensor& b) {
+  const OpRange op("logaddexp");
+  const DType common = float_type(a, b, "logaddexp");
+  if (TraceMode::is_enabled()) {
+    const Tensor d = difference(a, b);
+    return where(ge(a, b), a + softplus(-d), b + softplus(d));
+  }
+  const Tensor y = detail::compute(BinaryOp::logaddexp, a, b, common, common, {}, "logaddexp");
+  return record<LogaddexpBackward>({a, b}, y, a, b);
+}
+
+Tensor hypot(const Tensor& a, const Tensor& b) {
+  const OpRange op("hypot");
+  const DType common = float_type(a, b, "hypot");
+  if (TraceMode::is_enabled()) {
+    const Dims shape = broadcast_shapes(a.shape(), b.shape());
+    const Tensor both = stack({to(expand(a, shape), common), to(expand(b, shape), common)});
+    // Scaled by the larger one, so that no square overflows or underflows.
+    const Tensor largest = max(abs(both.detach()), 0).values;
+    const Tensor scale = where(logical_and(largest > 0, isfinite(largest)), largest, 1.0);
+    return norm(both / scale, {0}) * scale;
+  }
+  const Tensor y = detail::compute(BinaryOp::hypot, a, b, common, common, {}, "hypot");
+  return record<HypotBackward>({a, b}, y, a, b, y);
+}
+
+Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
+  const OpRange op("lerp");
+  if (TraceMode::is_enabled())  // the end that is nearer is exact
+    return weight < 0.5 ? a + (b - a) * weight : b - (b - a) * (1 - weight);
+  const DType common = float_type(a, b, "lerp");
+  const Tensor y = detail::compute(BinaryOp::lerp, a, b, common, common, {.alpha = weight}, "lerp");
+  return record<LerpBackward>({a, b}, y, weight, a, b);
+}
+
+Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options) {
+  const OpRange op("nan_to_num");
+  if (!is_floating(x.dtype())) return x;
+  double largest = std::numeric_limits<double>::max();
+  if (x.dtype() == f32) largest = std::numeric_limits<float>::max();
+  if (x.dtype() == bf16) largest = 0x1.fep127;
+  if (x.dtype() == f16) largest = 65504;
+  const double most = options.posinf.value_or(largest), least = options.neginf.value_or(-largest);
+  if (TraceMode::is_enabled()) {
+    const Tensor y = masked_fill(masked_fill(x, isnan(x), options.nan), isposinf(x), most);
+    return masked_fill(y, isneginf(x), least);
+  }
+  return detail::activation_from_input<NanToNumDerivative>(
+      UnaryOp::nan_to_num, x, {.alpha = options.nan, .beta = most, .gamma = least});
 }
 
 }  // namespace rondo

@@ -1,7 +1,9 @@
 #include "autograd/ops/conv.h"
 
 #include "autograd/autocast.h"
+#include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/fused.h"
 #include "autograd/ops/image_dims.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -101,8 +103,9 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dPa
   Tensor y = Tensor::empty(
       sizes, {.dtype = x.dtype(), .device = x.device(), .format = device.conv2d_format(x.dtype())});
   device.conv2d(x, w, bias, y, o);
-  return bias.defined() ? record<Conv2dBackward>({x, w, bias}, y, x, w, o)
-                        : record<Conv2dBackward>({x, w}, y, x, w, o);
+  const Conv2dParams linear = without_activation(o);
+  return bias.defined() ? record<Conv2dBackward>({x, w, bias}, y, x, w, linear)
+                        : record<Conv2dBackward>({x, w}, y, x, w, linear);
 }
 
 Tensor input_gradient(const Tensor& dy, const Tensor& w, const Dims& x_shape, const Conv2dParams& o,
@@ -133,10 +136,13 @@ Tensor lengthened(const Tensor& x, std::int64_t dim, std::int64_t rows) {
 
 }  // namespace
 
-Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOptions options) {
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOptions options,
+              Activation activation) {
   const OpRange op("conv2d");
-  if (x.dim() == 3 && w.dim() == 4) return squeeze(conv2d(unsqueeze(x, 0), w, bias, options), 0);
-  if (const Casts cast{AutocastOp::conv2d, x}) return conv2d(cast(x), cast(w), cast(bias), options);
+  if (x.dim() == 3 && w.dim() == 4)
+    return squeeze(conv2d(unsqueeze(x, 0), w, bias, options, activation), 0);
+  if (const Casts cast{AutocastOp::conv2d, x})
+    return conv2d(cast(x), cast(w), cast(bias), options, activation);
   Conv2dParams params{.stride_h = options.stride.h,
                       .stride_w = options.stride.w,
                       .pad_h = options.padding.h,
@@ -152,7 +158,13 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOption
   // The dilation of a kernel with one element has no effect, however large it is.
   if (w.size(2) == 1) params.dilation_h = 1;
   if (w.size(3) == 1) params.dilation_w = 1;
-  return conv(x, w, bias, params);
+  // gelu's gradient needs its input, which the fused convolution does not keep.
+  const bool gelu_later = activation == Activation::gelu_tanh &&
+                          any_requires_grad(std::initializer_list<Tensor>{x, w, bias});
+  params.activation = gelu_later ? Activation::none : activation;
+  const Tensor y = conv(x, w, bias, params);
+  if (activation == Activation::relu) return behind_relu(y);
+  return gelu_later ? detail::activated(y, activation) : y;
 }
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const Tensor& bias,

@@ -12,6 +12,7 @@
 
 #include <array>
 
+#include "tensor/activation.h"
 #include "tensor/tensor.h"
 
 namespace rondo {
@@ -33,8 +34,10 @@ struct Conv2dOptions {
 /// x (N, C, H, W), w (K, C/groups, R, S), bias (K) or undefined, y (N, K, P, Q) with
 /// P = (H + 2 padding - dilation (R-1) - 1) / stride + 1, rounded down. y is channels_last if the
 /// backend prefers that. Throws ShapeError, DTypeError. Agrees with torch.nn.functional.conv2d.
-Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias = {},
-              Conv2dOptions options = {});
+/// With an activation y is activation(y), which a GPU computes in the same kernel if measure_plans
+/// (tensor/cuda.h) finds that faster.
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias = {}, Conv2dOptions options = {},
+              Activation activation = Activation::none);
 
 /// P in the formula above, along one dimension; 0 if the kernel is larger than the padded input.
 /// Throws ShapeError if the size overflows int64_t.

@@ -152,7 +152,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   y = bias.defined() ? record<LinearBackward>({rows, weight, bias}, y, rows, weight)
                      : record<LinearBackward>({rows, weight}, y, rows, weight);
   if (activation == Activation::relu) y = behind_relu(y);
-  if (gelu_later) y = gelu(y, GeluApproximation::tanh);
+  if (gelu_later) y = detail::activated(y, activation);
   return x.dim() == 2 ? y : reshape(y, sizes);
 }
 

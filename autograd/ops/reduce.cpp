@@ -323,7 +323,7 @@ struct CumsumBackward final : Node {
 
 Tensor running_sum(const Tensor& x, std::int64_t dim, bool reverse) {
   Tensor y = Tensor::empty_like(x);
-  backend(x).cumsum(x, dim, reverse, y);
+  backend(x).scan(ScanOp::sum, x, dim, reverse, y);
   return record<CumsumBackward>({x}, y, dim, reverse);
 }
 

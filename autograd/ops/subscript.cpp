@@ -28,12 +28,10 @@ namespace {
 /// The positions in row-major order where mask is true: i64 (n).
 Tensor true_positions(const Tensor& mask) {
   const NoGradGuard no_grad;
-  const Tensor flat = to(reshape(mask, {mask.numel()}), i64);
-  const auto count = sum(flat).item<std::int64_t>();
-  // The k-th true element writes its position to place k; the false ones write past the end.
-  const Tensor places = where(eq(flat, 1), sub(cumsum(flat, 0), 1), count);
-  const Tensor positions = arange(flat.numel(), flat.options());
-  return narrow(scatter(zeros({count + 1}, flat.options()), 0, places, positions), 0, 0, count);
+  const auto count = sum(mask).item<std::int64_t>();
+  const Tensor places = Tensor::empty({count}, {.dtype = i64, .device = mask.device()});
+  backend(mask).true_places(contiguous(mask), places);
+  return places;
 }
 
 /// A view of x, and the index tensors of its dimensions: i64, or undefined.
@@ -274,8 +272,9 @@ Tensor nonzero(const Tensor& x) {
   Tensors columns(static_cast<std::size_t>(x.dim()));
   for (std::int64_t d = x.dim(); d-- > 0;) {
     const std::int64_t n = std::max<std::int64_t>(x.size(d), 1);
-    columns[static_cast<std::size_t>(d)] = remainder(rest, n);
-    rest = floor_divide(rest, n);
+    const Tensor above = d > 0 ? floor_divide(rest, n) : Tensor();
+    columns[static_cast<std::size_t>(d)] = d > 0 ? rest - above * n : rest;
+    if (d > 0) rest = above;
   }
   return x.dim() == 0 ? zeros({rest.numel(), 0}, rest.options()) : stack(columns, 1);
 }

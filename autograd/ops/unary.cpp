@@ -255,6 +255,13 @@ RONDO_ELSEWHERE(softplus)
 RONDO_ELSEWHERE(elu)
 RONDO_ELSEWHERE(hardsigmoid)
 RONDO_ELSEWHERE(hardswish)
+RONDO_ELSEWHERE(hardshrink)
+RONDO_ELSEWHERE(softshrink)
+RONDO_ELSEWHERE(mish)
+RONDO_ELSEWHERE(logsigmoid)
+RONDO_ELSEWHERE(threshold)
+// in composed_elementwise.cpp,
+RONDO_ELSEWHERE(nan_to_num)
 // in arithmetic.cpp,
 RONDO_ELSEWHERE(add_scalar)
 RONDO_ELSEWHERE(mul_scalar)

@@ -37,17 +37,24 @@ OPS = ["exp", "tanh", "relu", "silu", "gelu", "pow3", "add", "mul", "sum", "mean
        "log_softmax", "cross_entropy", "layer_norm", "group_norm", "batch_norm", "matmul", "bmm", "attention",
        "embedding", "cat", "transpose", "max_pool2d", "avg_pool2d", "global_avg_pool2d", "upsample", "sqrt",
        "sigmoid", "erf", "softplus", "div", "maximum", "clamp", "where", "equal", "to_bf16", "dropout", "randn",
-       "add_transposed", "add_small", "exp_small", "sum_small", "softmax_small", "layer_norm_small", "matmul_small",
-       "add_huge", "exp_huge", "sum_huge", "softmax_huge", "max_rows", "argmax", "var", "logsumexp", "cumsum",
-       "sort", "topk", "index_select", "gather", "scatter_add", "pad", "conv2d", "conv_1x1", "conv_grouped",
-       "conv_narrow_groups",
-       "conv_depthwise", "conv_dilated", "conv_transpose2d", "bilinear", "rotary_embedding", "add_channels", "less", "hardswish",
-       "elu", "prelu", "smooth_l1", "bce_with_logits", "flip", "softmax_channels", "prod_rows", "cdist", "both",
-       "to_i64", "to_f32_bf16", "batch_norm_channels_last", "conv2d_channels_last", "max_pool2d_channels_last",
+       "add_transposed", "add_small", "exp_small", "sum_small", "softmax_small", "layer_norm_small",
+       "matmul_small", "add_huge", "exp_huge", "sum_huge", "softmax_huge", "max_rows", "argmax", "var",
+       "logsumexp", "cumsum", "sort", "topk", "index_select", "gather", "scatter_add", "pad", "conv2d",
+       "conv_1x1", "conv_grouped", "conv_narrow_groups", "conv_depthwise", "conv_dilated", "conv_transpose2d",
+       "bilinear", "rotary_embedding", "add_channels", "less", "hardswish", "elu", "prelu", "smooth_l1",
+       "bce_with_logits", "flip", "softmax_channels", "prod_rows", "cdist", "both", "to_i64", "to_f32_bf16",
+       "batch_norm_channels_last", "conv2d_channels_last", "max_pool2d_channels_last",
        "avg_pool2d_channels_last", "global_avg_pool2d_channels_last", "upsample_channels_last",
        "group_norm_channels_last", "add_channels_channels_last", "pad_channels_last", "add_bf16", "exp_bf16",
-       "sum_bf16", "softmax_bf16", "layer_norm_bf16", "cat_bf16", "transpose_bf16"]
-FORWARD_ONLY = ["equal", "argmax", "randn", "less", "to_i64", "both"]
+       "sum_bf16", "softmax_bf16", "layer_norm_bf16", "cat_bf16", "transpose_bf16", "remainder", "fmod",
+       "atan2", "hypot", "logaddexp", "lerp", "addcmul", "erfinv", "log1p", "sin", "rsqrt", "abs", "nan_to_num",
+       "threshold", "hardshrink", "softshrink", "hardtanh", "softsign", "mish", "logsigmoid", "glu",
+       "masked_fill", "cumprod", "cummax", "logcumsumexp", "cumsum_columns", "std", "norm", "normalize",
+       "cosine_similarity", "median", "searchsorted", "bincount", "unique", "one_hot", "nonzero",
+       "masked_select", "roll", "tril", "repeat_interleave", "stack", "pixel_shuffle", "unfold",
+       "instance_norm", "rms_norm", "mse_loss", "l1_loss", "any", "outer", "einsum"]
+FORWARD_ONLY = ["equal", "argmax", "randn", "less", "to_i64", "both", "searchsorted", "bincount", "unique", "one_hot", "nonzero",
+                "any"]
 
 ROWS = [
     Row("train", "resnet20", "f32", 128, 1.5),

@@ -23,6 +23,9 @@ class CpuBackend : public Backend {
   void do_unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) override;
   void do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
                  OpParams params) override;
+  void do_cumprod_backward(const Tensor& dy, const Tensor& x, std::int64_t dim,
+                           const Tensor& dx) override;
+  void do_true_places(const Tensor& mask, const Tensor& y) override;
   void do_where(const Tensor& condition, const Tensor& a, const Tensor& b,
                 const Tensor& y) override;
   void do_rotate(const Tensor& a, const Tensor& b, const Tensor& cosine, const Tensor& sine,
@@ -34,7 +37,8 @@ class CpuBackend : public Backend {
                    const Tensor& indices) override;
 
   // scan.cpp
-  void do_cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override;
+  void do_scan(ScanOp op, const Tensor& x, std::int64_t dim, bool reverse,
+               const Tensor& y) override;
 
   // sort.cpp
   void do_sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,

@@ -3,7 +3,7 @@
 // Every loop is a StridedLoop whose rows are split into blocks of `row_block` elements. A block is
 // loaded into the compute type, computed by an ISA kernel on dense memory, and stored. Each of
 // these three short loops vectorises, for any dtypes and strides. Dense rows of a compute type need
-// no load and store and are computed in place.
+// no load and store: they are computed in place, and as a whole.
 
 #include <cmath>
 #include <cstring>
@@ -110,6 +110,24 @@ void rotate_row(const C* a, const C* b, const C* cosine, const C* sine, C* ya, C
   }
 }
 
+/// y[i] = c[i] ? a[i a_step] : b[i b_step], by a mask of bits: which element is chosen is hard to
+/// predict for a branch.
+template <std::int64_t a_step, std::int64_t b_step, class Word>
+void choose(const std::uint8_t* c, const Word* a, const Word* b, Word* y, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Word mask = static_cast<Word>(-static_cast<Word>(c[i] != 0));
+    y[i] = static_cast<Word>((a[i * a_step] & mask) | (b[i * b_step] & static_cast<Word>(~mask)));
+  }
+}
+/// The same for dense operands; a or b may be one number.
+template <class Word>
+void choose_row(const std::uint8_t* c, const Word* a, bool repeats_a, const Word* b, bool repeats_b,
+                Word* y, std::int64_t n) {
+  if (repeats_a) return repeats_b ? choose<0, 0>(c, a, b, y, n) : choose<0, 1>(c, a, b, y, n);
+  repeats_b ? choose<1, 0>(c, a, b, y, n) : choose<1, 1>(c, a, b, y, n);
+}
+
 using Byte = std::uint8_t;
 
 /// y = f(a…) for bools, which are bytes of 0 or 1: many times as fast as in i64.
@@ -155,8 +173,14 @@ bool of_bools(BinaryOp op, const StridedLoop<3>& loop) {
 
 /// Splits a row into blocks: f(offset, length).
 template <class F>
-void in_blocks(std::int64_t n, F f) {
-  for (std::int64_t i = 0; i < n; i += row_block) f(i, std::min(row_block, n - i));
+void in_blocks(std::int64_t n, F f, std::int64_t block = row_block) {
+  for (std::int64_t i = 0; i < n; i += block) f(i, std::min(block, n - i));
+}
+
+/// Whether rows of x with this step are read and written where they are.
+template <class C>
+bool is_in_place(const Tensor& x, std::int64_t step) {
+  return x.dtype() == dtype_of<C> && step == static_cast<std::int64_t>(sizeof(C));
 }
 
 }  // namespace
@@ -229,6 +253,8 @@ void CpuBackend::do_unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams
     return on_bytes(loop, [](Byte a, Byte) { return static_cast<Byte>(a ^ 1); });
   visit_compute_type(x.dtype(), [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
+      if (is_in_place<C>(x, step[0]) && is_in_place<C>(y, step[1]))
+        return call(op, params, reinterpret_cast<const C*>(at[0]), reinterpret_cast<C*>(at[1]), n);
       in_blocks(n, [&](std::int64_t i, std::int64_t length) {
         C buffer_x[row_block], buffer_y[row_block];
         const C* from = dense_block(x, at[0] + i * step[0], step[0], length, buffer_x);
@@ -247,14 +273,19 @@ void CpuBackend::do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const 
     return;
   visit_compute_type(a.dtype(), [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
-      in_blocks(n, [&](std::int64_t i, std::int64_t length) {
+      const auto stays = [&](const Tensor& x, std::size_t k) {
+        return is_in_place<C>(x, step[k]) || (x.dtype() == dtype_of<C> && step[k] == 0);
+      };
+      const bool whole = stays(a, 0) && stays(b, 1) && is_in_place<C>(y, step[2]);
+      const auto compute = [&](std::int64_t i, std::int64_t length) {
         C buffer_a[row_block], buffer_b[row_block], buffer_y[row_block];
         const Operand<C> left(a, at[0] + i * step[0], step[0], length, buffer_a);
         const Operand<C> right(b, at[1] + i * step[1], step[1], length, buffer_b);
         OutputBlock<C> to(y, at[2] + i * step[2], step[2], buffer_y);
         call(op, params, left, right, to.data, length);
         to.store(length);
-      });
+      };
+      in_blocks(n, compute, whole ? n : row_block);
     });
   });
 }
@@ -262,12 +293,19 @@ void CpuBackend::do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const 
 void CpuBackend::do_where(const Tensor& condition, const Tensor& a, const Tensor& b,
                           const Tensor& y) {
   StridedLoop<4> loop({&condition, &a, &b, &y});
-  visit_dtype(y.dtype(), [&]<class T>() {
+  visit_word(y.dtype(), [&]<class Word>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
+      constexpr std::int64_t width = sizeof(Word);
+      const auto dense = [&](std::size_t k) { return step[k] == width || step[k] == 0; };
+      if (step[0] == 1 && dense(1) && dense(2) && step[3] == width)
+        return choose_row(reinterpret_cast<const std::uint8_t*>(at[0]),
+                          reinterpret_cast<const Word*>(at[1]), step[1] == 0,
+                          reinterpret_cast<const Word*>(at[2]), step[2] == 0,
+                          reinterpret_cast<Word*>(at[3]), n);
       for (std::int64_t i = 0; i < n; ++i) {
-        bool first = *reinterpret_cast<const bool*>(at[0] + i * step[0]);
+        const bool first = *reinterpret_cast<const bool*>(at[0] + i * step[0]);
         const char* from = first ? at[1] + i * step[1] : at[2] + i * step[2];
-        *reinterpret_cast<T*>(at[3] + i * step[3]) = *reinterpret_cast<const T*>(from);
+        *reinterpret_cast<Word*>(at[3] + i * step[3]) = *reinterpret_cast<const Word*>(from);
       }
     });
   });

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/lines.h"
@@ -218,6 +219,29 @@ void CpuBackend::do_index_select(const Tensor& x, std::int64_t dim, const Tensor
                          {with_front(run.x_strides, 0), with_front(run.y_strides, 0),
                           with_front(Dims::filled(run.sizes.size(), 0), 1)},
                          run.length, make_body);
+  });
+}
+
+void CpuBackend::do_true_places(const Tensor& mask, const Tensor& y) {
+  const auto* is_true = reinterpret_cast<const std::uint8_t*>(mask.data_ptr<bool>());
+  const std::int64_t n = mask.numel();
+  const int shares = static_cast<int>(std::min<std::int64_t>(threads_for(n), n));
+  // Each share writes behind the true elements of those before it.
+  std::vector<std::int64_t> before(static_cast<std::size_t>(std::max(shares, 1)) + 1);
+  parallel_shares(n, shares, [&](int share, std::int64_t begin, std::int64_t end) {
+    before[static_cast<std::size_t>(share) + 1] =
+        std::count_if(is_true + begin, is_true + end, [](std::uint8_t v) { return v != 0; });
+  });
+  std::partial_sum(before.begin(), before.end(), before.begin());
+  auto* place = y.data_ptr<std::int64_t>();
+  const std::int64_t step = y.stride(0);
+  parallel_shares(n, shares, [&](int share, std::int64_t begin, std::int64_t) {
+    std::int64_t next = before[static_cast<std::size_t>(share)];
+    const std::int64_t last = before[static_cast<std::size_t>(share) + 1];
+    for (std::int64_t i = begin; next < last; ++i) {  // without a branch on the element
+      place[next * step] = i;
+      next += is_true[i] != 0 ? 1 : 0;
+    }
   });
 }
 

@@ -1,10 +1,10 @@
 // Convolution's three primitives with cuDNN, on channels_last tensors, as the tensor cores need
 // them (f64, and f32 without TF32: contiguous).
 //
-// A plan (conv_plan.h) is created once for each problem. A bias is a kernel of its own, unless
-// measure_plans found an engine that adds it in less time. Weights are dense (K, C, R, S).
-// They are copied to channels_last for the kernel, and their gradient is copied back. This
-// costs one pass over the weights only.
+// A plan (conv_plan.h) is created once for each problem. A bias and an activation are kernels of
+// their own, unless measure_plans found an engine that does all in less time. Weights are dense (K,
+// C, R, S). They are copied to channels_last for the kernel, and their gradient is copied back.
+// This costs one pass over the weights only.
 
 #include <algorithm>
 #include <memory>
@@ -110,31 +110,39 @@ MemoryFormat CudaBackend::conv2d_format(DType dtype) const { return current_form
 void CudaBackend::do_conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                             const Conv2dParams& params) {
   if (y.numel() == 0) return;
-  if (x.numel() == 0 || w.numel() == 0)  // there is only padding to sum over
-    return bias.defined() ? do_copy(as_channels(bias).broadcast_view(y.shape()), y) : do_fill(y, 0);
+  if (x.numel() == 0 || w.numel() == 0) {  // there is only padding to sum over
+    if (bias.defined()) {
+      do_copy(as_channels(bias).broadcast_view(y.shape()), y);
+    } else {
+      do_fill(y, 0);
+    }
+    return apply_activation(params.activation, y);
+  }
   const Tensor in = prepared(x), weight = prepared(w), out = prepared_output(y);
-  const auto in_two = [&] {
-    run(ConvPass::forward, in, weight, out, params);
+  const auto one_by_one = [&] {
+    run(ConvPass::forward, in, weight, out, without_activation(params));
     if (bias.defined())
       do_binary(BinaryOp::add, out, as_channels(bias).broadcast_view(y.shape()), out, {});
+    apply_activation(params.activation, out);
   };
   const auto at_once = [&](const CudnnPlan& plan) {
-    execute(plan, device_,
-            {{uid_x, in.data_ptr()},
-             {uid_w, weight.data_ptr()},
-             {uid_y, out.data_ptr()},
-             {uid_bias, bias.data_ptr()}});
+    std::vector<NamedPointer> pointers = {
+        {uid_x, in.data_ptr()}, {uid_w, weight.data_ptr()}, {uid_y, out.data_ptr()}};
+    if (bias.defined()) pointers.emplace_back(uid_bias, bias.data_ptr());
+    execute(plan, device_, pointers);
   };
   std::shared_ptr<const CudnnPlan> plan;
-  if (bias.defined() && measures_plans() && !is_deterministic() && bias.dtype() == x.dtype() &&
-      is_usable(bias, MemoryFormat::contiguous)) {
+  const bool is_more = bias.defined() || params.activation != Activation::none;
+  const bool is_bias_usable =
+      !bias.defined() || (bias.dtype() == x.dtype() && is_usable(bias, MemoryFormat::contiguous));
+  if (is_more && measures_plans() && !is_deterministic() && is_bias_usable) {
     constexpr std::size_t most_tried = 4;
     static auto* plans = new PlanCache;
-    const ConvProblem p = problem_of(ConvPass::forward, in, weight, out, params, true);
+    const ConvProblem p = problem_of(ConvPass::forward, in, weight, out, params, bias.defined());
     const auto make = [&] { return conv_plans(p, {.handle = cudnn_handle(device_)}, most_tried); };
-    plan = faster_plan(*plans, p.key(), device_, make, in_two, at_once);
+    plan = faster_plan(*plans, p.key(), device_, make, one_by_one, at_once);
   }
-  if (plan == nullptr || !fits_in_memory([&] { at_once(*plan); })) in_two();
+  if (plan == nullptr || !fits_in_memory([&] { at_once(*plan); })) one_by_one();
   if (!out.is_same(y)) do_copy(out, y);
 }
 

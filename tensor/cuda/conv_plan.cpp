@@ -58,7 +58,17 @@ const Descriptor& convolution(GraphBuilder& builder, const ConvProblem& p) {
   return conv;
 }
 
-/// The graph of the single operation, or of a convolution and its bias.
+/// Begins a relu, which keeps NaN: divergence must stay visible; or a gelu.
+Descriptor& activation(GraphBuilder& builder, Activation activation, cudnnDataType_t precision) {
+  if (activation == Activation::gelu_tanh)
+    return builder.pointwise(CUDNN_POINTWISE_GELU_APPROX_TANH_FWD, precision);
+  return builder.pointwise(CUDNN_POINTWISE_RELU_FWD, precision, [](Descriptor& what) {
+    const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
+    what.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan);
+  });
+}
+
+/// The graph of the single operation, or of a convolution, its bias and its activation.
 const Descriptor& build(GraphBuilder& builder, const ConvProblem& p, const PlanTarget& target) {
   const OperationNames names = names_of(p.pass);
   const cudnnDataType_t type = cudnn_type(p.dtype, "conv2d");
@@ -67,10 +77,13 @@ const Descriptor& build(GraphBuilder& builder, const ConvProblem& p, const PlanT
   };
   const Descriptor &x = tensor(uid_x, p.x), &w = tensor(uid_w, p.w), &y = tensor(uid_y, p.y);
   const cudnnDataType_t precision = p.dtype == f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
-  const Descriptor& sum = p.bias ? builder.tensor(uid_before_bias, precision, p.y,
-                                                  strides_of(p.y, conv_format(p.dtype, p.tf32)),
-                                                  GraphBuilder::Kind::between)
-                                 : y;
+  const auto between = [&](ConvUid uid) -> const Descriptor& {
+    return builder.tensor(uid, precision, p.y, strides_of(p.y, conv_format(p.dtype, p.tf32)),
+                          GraphBuilder::Kind::between);
+  };
+  const bool activates = p.params.activation != Activation::none;
+  const Descriptor& biased = activates ? between(uid_before_activation) : y;
+  const Descriptor& sum = p.bias ? between(uid_before_bias) : biased;
   const Descriptor& conv = convolution(builder, p);
   Descriptor& operation = builder.add(names.type);
   operation.set(names.conv, conv);
@@ -92,7 +105,12 @@ const Descriptor& build(GraphBuilder& builder, const ConvProblem& p, const PlanT
     Descriptor& add = builder.pointwise(CUDNN_POINTWISE_ADD, precision);
     add.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, sum);
     add.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, tensor(uid_bias, {1, p.y[1], 1, 1}));
-    builder.end(add, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    builder.end(add, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, biased);
+  }
+  if (activates) {
+    Descriptor& last = activation(builder, p.params.activation, precision);
+    last.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, biased);
+    builder.end(last, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
   }
   return builder.finish(target);
 }
@@ -124,6 +142,7 @@ std::vector<std::int64_t> ConvProblem::key() const {
                                  params.dilation_h,
                                  params.dilation_w,
                                  params.groups,
+                                 static_cast<std::int64_t>(params.activation),
                                  bias};
   for (const Dims* dims : {&x, &w, &y}) k.insert(k.end(), dims->begin(), dims->end());
   return k;
@@ -143,7 +162,7 @@ std::vector<CudnnPlan> conv_plans(const ConvProblem& p, const PlanTarget& target
     wishes.tensor_cores_first = true;
     plans = cudnn_plans(graph, target, wishes, limit);
   }
-  if (!plans.empty() || p.bias) return plans;
+  if (!plans.empty() || p.bias || p.params.activation != Activation::none) return plans;
   const char* passes[] = {"conv2d", "conv2d_backward_input", "conv2d_backward_weight"};
   throw CudaError(concat("cuDNN has no engine for ", passes[static_cast<int>(p.pass)], " of ",
                          p.dtype, " input ", p.x, ", weight ", p.w, ", output ", p.y,

@@ -32,10 +32,18 @@ struct ConvProblem {
 MemoryFormat conv_format(DType dtype, bool tf32);
 
 /// The uids of a plan's tensors.
-enum ConvUid : std::int64_t { uid_x = 1, uid_w, uid_y, uid_bias, uid_before_bias };
+enum ConvUid : std::int64_t {
+  uid_x = 1,
+  uid_w,
+  uid_y,
+  uid_bias,
+  uid_before_bias,
+  uid_before_activation
+};
 
 /// Plans for a problem, the most promising first, at most `limit`. If no engine supports it: no
-/// plans for a problem with a bias, otherwise CudaError, which describes the problem.
+/// plans for a problem with a bias or an activation, otherwise CudaError, which describes the
+/// problem.
 std::vector<CudnnPlan> conv_plans(const ConvProblem& problem, const PlanTarget& target,
                                   std::size_t limit);
 

@@ -21,6 +21,9 @@ class CudaBackend : public Backend {
   void do_unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) override;
   void do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
                  OpParams params) override;
+  void do_cumprod_backward(const Tensor& dy, const Tensor& x, std::int64_t dim,
+                           const Tensor& dx) override;
+  void do_true_places(const Tensor& mask, const Tensor& y) override;
   void do_where(const Tensor& condition, const Tensor& a, const Tensor& b,
                 const Tensor& y) override;
   void do_rotate(const Tensor& a, const Tensor& b, const Tensor& cosine, const Tensor& sine,
@@ -30,7 +33,8 @@ class CudaBackend : public Backend {
   void do_reduce(ReductionOp op, const Tensor& x, const Tensor& y) override;
   void do_extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
                    const Tensor& indices) override;
-  void do_cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override;
+  void do_scan(ScanOp op, const Tensor& x, std::int64_t dim, bool reverse,
+               const Tensor& y) override;
   void do_softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override;
   void do_softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
                            const Tensor& dx) override;

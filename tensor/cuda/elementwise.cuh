@@ -3,9 +3,10 @@
 //
 // The strided kernel accepts any strides and dtypes. It finds each element by division and selects
 // the op with a switch, so that there is one kernel for all ops of a compute type: one kernel per
-// op would be 200 kernels that take minutes to compile. The wide kernel accepts dense f32, bf16 or
-// f16 (or, as an input, a single number) and moves 16 bytes at a time. These ops are limited by
-// memory, and only such wide accesses reach its full rate.
+// op would be 200 kernels that take minutes to compile. The wide kernel accepts f32, bf16 or f16
+// whose rows are in one piece (or, of an input, one number each, as when a column or a number is
+// broadcast) and moves 16 bytes at a time. These ops are limited by memory, and only such wide
+// accesses reach its full rate.
 
 #include <utility>
 
@@ -64,56 +65,39 @@ struct StridedMap {
 /// Call i processes elements 8 i … 8 i + 7.
 template <std::size_t N, class F>
 struct PackedMap {
-  PackedRun<float> runs[N + 1];  // the inputs, then y
+  OctetOperands<N + 1> operands;  // the inputs, then y
   F f;
   RONDO_HD void operator()(std::int64_t i) const { map(8 * i, std::make_index_sequence<N>()); }
 
  private:
   template <std::size_t... K>
   RONDO_HD void map(std::int64_t first, std::index_sequence<K...>) const {
-    const Octet<float> x[N] = {runs[K].load(first)...};
+    const auto at = operands.locate(first);
+    const Octet<float> x[N] = {operands.load(at, K, first)...};
     Octet<float> result;
     for (int k = 0; k < 8; ++k) result.values[k] = f(x[K].values[k]...);
-    runs[N].store(first, result);
+    operands.store(at, N, first, result);
   }
 };
 
-/// Launches the wide kernel over `tensors`. requires: is_packed.
 template <std::size_t N>
 struct LaunchPacked {
   int device;
-  const Collapsed<N + 1>& shape;
-  const std::array<const Tensor*, N + 1>& tensors;
+  const OctetOperands<N + 1>& operands;
 
   template <class F>
   void operator()(F f) const {
-    PackedMap<N, F> map{{}, f};
-    for (std::size_t k = 0; k <= N; ++k)
-      map.runs[k] = {shape.data[k], shape.numel, tensors[k]->dtype(),
-                     is_constant(shape, k) ? Access::one_number : Access::packs};
-    for_each(device, (shape.numel + 7) / 8, map);
+    for_each(device, (operands.n + 7) / 8, PackedMap<N, F>{operands, f});
   }
 };
-
-template <std::size_t N>
-bool is_packed(const Collapsed<N>& shape, const std::array<const Tensor*, N>& tensors) {
-  const DType dtype = tensors[N - 1]->dtype();
-  if (!is_floating(dtype) || dtype == f64 || !is_packable(shape, N - 1, *tensors[N - 1], dtype))
-    return false;
-  for (std::size_t k = 0; k + 1 < N; ++k) {
-    const bool constant = tensors[k]->dtype() == dtype && is_constant(shape, k);
-    if (!constant && !is_packable(shape, k, *tensors[k], dtype)) return false;
-  }
-  return true;
-}
 
 /// Uses the wide kernel if possible, and returns whether it was. `tensors`: the inputs, then y.
 template <std::size_t N, class Op>
 bool map_packed(int device, Op op, const OpParams& params,
                 const std::array<const Tensor*, N>& tensors) {
-  const Collapsed<N> shape(tensors);
-  if (!is_packed(shape, tensors)) return false;
-  visit_op<float>(op, params, LaunchPacked<N - 1>{device, shape, tensors});
+  const auto operands = octets(Collapsed<N>(tensors), tensors, 1);
+  if (!operands) return false;
+  visit_op<float>(op, params, LaunchPacked<N - 1>{device, *operands});
   return true;
 }
 

@@ -45,13 +45,23 @@ __device__ T reduce_warp(T value, Combine combine) {
   return value;
 }
 
-/// The sum of the values of a warp's threads up to and including this one.
+/// The value of the warp's thread `lane`.
 template <class T>
-__device__ T scan_warp(T value) {
+__device__ T value_of(T value, int lane) {
+  T other;
+  for (unsigned i = 0; i < sizeof(T) / 4; ++i)
+    reinterpret_cast<unsigned*>(&other)[i] =
+        __shfl_sync(0xffffffffu, reinterpret_cast<unsigned*>(&value)[i], lane);
+  return other;
+}
+
+/// The values of a warp's threads up to and including this one, combined.
+template <class T, class Combine>
+__device__ T scan_warp(T value, Combine combine) {
   const int lane = threadIdx.x % 32;
   for (int distance = 1; distance < 32; distance *= 2) {
-    const T before = __shfl_up_sync(0xffffffffu, value, distance);
-    if (lane >= distance) value += before;
+    const T before = value_of(value, lane - distance < 0 ? lane : lane - distance);
+    if (lane >= distance) value = combine(before, value);
   }
   return value;
 }
@@ -161,24 +171,24 @@ struct BlockGroup {
     __syncthreads();  // before the next call writes there
 #endif
   }
-  /// The sum of the values of all threads up to and including this one; `total` becomes the sum
-  /// over all threads. The conditions of reduce apply.
-  template <class T>
-  RONDO_HD T scan(T value, T& total) const {
+  /// Combines the values of all threads up to and including this one; `total` becomes that of all
+  /// threads. The conditions of reduce apply.
+  template <class T, class Combine>
+  RONDO_HD T scan(T value, T& total, [[maybe_unused]] Combine combine) const {
 #if defined(__CUDA_ARCH__)
     __shared__ T of_warp[32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
-    value = detail::scan_warp(value);
+    value = detail::scan_warp(value, combine);
     if (lane == 31) of_warp[warp] = value;
     __syncthreads();
-    total = 0;
-    T before = 0;
-    for (int w = 0; w < warps; ++w) {
+    total = of_warp[0];
+    T before = total;
+    for (int w = 1; w < warps; ++w) {
       if (w == warp) before = total;
-      total += of_warp[w];
+      total = combine(total, of_warp[w]);
     }
     __syncthreads();  // before the next call writes there
-    return before + value;
+    return warp == 0 ? value : combine(before, value);
 #else
     total = value;
     return value;
@@ -203,11 +213,11 @@ struct WarpGroup {
 #endif
     return value;
   }
-  template <class T>
-  RONDO_HD T scan(T value, T& total) const {
+  template <class T, class Combine>
+  RONDO_HD T scan(T value, T& total, [[maybe_unused]] Combine combine) const {
 #if defined(__CUDA_ARCH__)
-    value = detail::scan_warp(value);
-    total = __shfl_sync(0xffffffffu, value, 31);
+    value = detail::scan_warp(value, combine);
+    total = detail::value_of(value, 31);
 #else
     total = value;
 #endif
@@ -238,8 +248,8 @@ struct LoneThread {
   RONDO_HD void sync() const {}
   template <class Word>
   RONDO_HD void transpose(Word (&)[4]) const {}
-  template <class T>
-  RONDO_HD T scan(T value, T& total) const {
+  template <class T, class Combine>
+  RONDO_HD T scan(T value, T& total, Combine) const {
     return total = value;
   }
 };

@@ -19,8 +19,7 @@ PackedRun<C> run_of(const Tensor& x) {
   require<DTypeError>(is_floating(x.dtype()) && (x.dtype() != f64 || std::is_same_v<C, double>),
                       "optimizer step: a gradient or state is ", x.dtype(),
                       ", and the parameter a smaller float");
-  return {static_cast<char*>(x.data_ptr()), x.numel(), x.dtype(),
-          is_aligned(x) ? Access::packs : Access::elements};
+  return {static_cast<char*>(x.data_ptr()), x.numel(), x.dtype(), is_aligned(x)};
 }
 
 /// Up to `most` parameters. Each is updated in octets of elements, the last of which may be

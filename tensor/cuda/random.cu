@@ -1,7 +1,7 @@
 // Fills tensors from a Philox stream. tensor/draw.h defines the value of each element.
 
 #include "tensor/cuda/cuda_backend.h"
-#include "tensor/cuda/strided.cuh"
+#include "tensor/cuda/packed.cuh"
 #include "tensor/draw.h"
 
 namespace rondo::cuda {
@@ -25,6 +25,33 @@ struct Uniform {
   UniformDraw draw;
   RONDO_HD void operator()(std::int64_t i) const {
     y.write(y.locate(i), 0, draw(random, static_cast<std::uint64_t>(i)));
+  }
+};
+
+/// Call i writes elements 8 i … 8 i + 7 of a dense tensor: all the words of a Philox block are
+/// used.
+struct DenseUniform {
+  PackedRun<double> y;
+  Philox random;
+  UniformDraw draw;
+  RONDO_HD void operator()(std::int64_t i) const {
+    const auto first = static_cast<std::uint64_t>(8 * i);
+    Octet<double> octet;
+    if (draw.dtype() == DType::f64) {
+      for (unsigned b = 0; b < 4; ++b) {
+        const auto words = random.block(first / 2 + b);
+        for (unsigned k = 0; k < 2; ++k)
+          octet.values[2 * b + k] =
+              draw.value(uniform_double(words[2 * k] | std::uint64_t{words[2 * k + 1]} << 32));
+      }
+    } else {
+      for (unsigned b = 0; b < 2; ++b) {
+        const auto words = random.block(first / 4 + b);
+        for (unsigned k = 0; k < 4; ++k)
+          octet.values[4 * b + k] = draw.value(uniform_float(words[k]));
+      }
+    }
+    y.store(8 * i, octet);
   }
 };
 
@@ -57,7 +84,11 @@ struct Integers {
 void CudaBackend::do_uniform(const Tensor& y, Philox random, double low, double high) {
   require<DTypeError>(is_floating(y.dtype()), "uniform: expected a floating-point dtype, got ",
                       y.dtype());
-  for_each(device_, y.numel(), Uniform{row_major(y), random, UniformDraw(y.dtype(), low, high)});
+  const UniformDraw draw(y.dtype(), low, high);
+  if (!y.is_contiguous()) return for_each(device_, y.numel(), Uniform{row_major(y), random, draw});
+  const PackedRun<double> run{static_cast<char*>(y.data_ptr()), y.numel(), y.dtype(),
+                              is_aligned(y)};
+  for_each(device_, (y.numel() + 7) / 8, DenseUniform{run, random, draw});
 }
 
 void CudaBackend::do_normal(const Tensor& y, Philox random, double mean, double stddev) {

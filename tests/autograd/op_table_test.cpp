@@ -262,8 +262,10 @@ TEST_P(OpTable, ExtremesAgreeOnCuda) {
                         here = derivatives(op(), xs, dtype, Layout::contiguous, false);
       expect_same_kind(op(), "output", there.outputs, here.outputs, dtype);
       // With an infinite gamma a gradient is a difference of infinities. The CPU composes it of ops
-      // if x is not finite either, a GPU does not.
-      expect_same_kind(op(), "gradient", there.first, here.first, dtype, is_norm);
+      // if x is not finite either, a GPU does not. And a GPU joins cumprod's terms as a tree, in
+      // which infinities may meet that cancel.
+      const bool any_order = is_norm || op().name == "cumprod";
+      expect_same_kind(op(), "gradient", there.first, here.first, dtype, any_order);
     });
   }
 }

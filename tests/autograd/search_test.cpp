@@ -110,6 +110,28 @@ TEST(Search, OtherDtypes) {
   EXPECT_EQ(logcumsumexp(full({2}, -INFINITY), 0)[1].item(), -INFINITY);
 }
 
+// The gradient of a product divides by nothing, so it is finite wherever it does not depend on an
+// element that is not, and keeps what f32 can hold where a product underflows.
+TEST(Search, GradientsOfProductsAtExtremes) {
+  const auto gradient = [](const std::vector<float>& numbers, const std::vector<float>& dy) {
+    const Tensor x = tensor(numbers).requires_grad_();
+    cumprod(x, 0).backward(tensor(dy));
+    return x.grad().to_vector<float>();
+  };
+  using Floats = std::vector<float>;
+  EXPECT_EQ(gradient({1e20F, 1e20F, 1e-10F}, {1, 0, 0}), (Floats{1, 0, 0}));
+  EXPECT_EQ(gradient({2, INFINITY}, {1, 1}), (Floats{INFINITY, 2}));
+  EXPECT_EQ(gradient({1e-23F, 1e-23F}, {1, 1}), (Floats{1, 1e-23F}));
+  EXPECT_EQ(gradient({0, 0, 5}, {1, 1, 1}), (Floats{1, 0, 0}));
+  // A hook of x runs once, whatever the backward itself records.
+  for (const bool create_graph : {false, true}) {
+    const Tensor x = tensor<double>({2, 0, 3}).requires_grad_();
+    x.register_hook([](const Tensor& g) { return g * 10; });
+    const Tensor dx = grad({cumprod(x, 0).sum()}, {x}, {.create_graph = create_graph})[0];
+    EXPECT_EQ(dx.detach().to_vector<double>(), (std::vector<double>{10, 80, 0}));
+  }
+}
+
 TEST(Search, SecondDerivatives) {
   const Tensor x = tensor<double>({2, 0, 3, 0.5}).requires_grad_();
   const auto checked = [&](const std::function<Tensor(const Tensor&)>& f) {

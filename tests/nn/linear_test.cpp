@@ -8,6 +8,7 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "nn/batch_norm.h"
+#include "nn/conv2d.h"
 #include "support/errors.h"
 #include "support/support.h"
 #include "tensor/creation.h"
@@ -39,10 +40,34 @@ TEST(FusedActivation, IsThatOfASubstitute) {
                "set_submodule has replaced; use the module that was put there");
 }
 
+TEST(FusedActivation, OfAConvolutionIsThatOfItsResult) {
+  nn::Conv2d conv(3, 4, 3, {.padding = 1, .padding_mode = PadMode::reflect});
+  for (const Tensor& x :
+       {randn({2, 3, 5, 5}), zeros({2, 3, 5, 5}), randn({3, 5, 5}), randn({0, 3, 5, 5})}) {
+    const Tensor y = conv(x);
+    EXPECT_EQ(conv(x, Activation::none).to_vector<float>(), y.to_vector<float>());
+    EXPECT_EQ(conv(x, Activation::relu).to_vector<float>(), relu(y).to_vector<float>());
+    const NoGradGuard no_grad;
+    EXPECT_EQ(conv(x, Activation::gelu_tanh).to_vector<float>(),
+              gelu(y, GeluApproximation::tanh).to_vector<float>());
+  }
+  const Tensor nothing =
+      conv2d(randn({1, 0, 2, 2}), randn({2, 0, 1, 1}), tensor({-1.F, 2.F}), {}, Activation::relu);
+  EXPECT_EQ(nothing.to_vector<float>(), (std::vector<float>{0, 0, 0, 0, 2, 2, 2, 2}));
+}
+
 TEST(FusedActivation, IsThatOfADerivedClass) {
   Doubled fc(3, 2);
   const Tensor x = randn({4, 3});
   EXPECT_EQ(fc(x, Activation::relu).to_vector<float>(), relu(fc(x)).to_vector<float>());
+  struct Halved : nn::Conv2d {
+    using nn::Conv2d::Conv2d;
+    Tensor forward(const Tensor& x) override { return nn::Conv2d::forward(x) / 2; }
+  };
+  Halved conv(3, 2, 3);
+  const Tensor picture = randn({2, 3, 5, 5});
+  EXPECT_EQ(conv(picture, Activation::relu).to_vector<float>(),
+            relu(conv(picture)).to_vector<float>());
   struct Shifted : nn::BatchNorm2d {
     using nn::BatchNorm2d::BatchNorm2d;
     Tensor forward(const Tensor& x) override { return nn::BatchNorm2d::forward(x) + 1; }

@@ -9,13 +9,16 @@
 #include "autograd/engine.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/attention.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/norm.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scan.h"
 #include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/subscript.h"
 #include "dist/collectives/cuda/combine.h"
 #include "dist/collectives/reduce.h"
 #include "support/layouts.h"
@@ -95,8 +98,61 @@ TEST_F(PtxKernels, ExtremesSoftmaxAndSumsOfLines) {
       const Tensor x = dtype == i64 ? randint(-9, 9, shape) : randn(shape).to(dtype);
       expect_same("max", x, 1, [](const Tensor& t) { return max(t, 1).values; });
       expect_same("min", x, 1, [](const Tensor& t) { return min(t, 1).indices; });
-      if (shape.size() == 2)
+      if (shape.size() == 2) {
         expect_same("cumsum", x, 64, [](const Tensor& t) { return cumsum(t, 1); });
+        expect_same("cummax", x, 1, [](const Tensor& t) { return cummax(t, 1).indices; });
+        expect_same("nonzero", x, 1, [](const Tensor& t) { return nonzero(t > 0); });
+        if (dtype != i64)
+          expect_same("cumprod", 1 + x * 0.01, 64, [](const Tensor& t) {
+            return with_gradient(t, [](const Tensor& leaf) { return cumprod(leaf, 1); });
+          });
+      }
+    }
+  }
+}
+
+// Rows of eight and of other lengths, in one piece or one number each.
+TEST_F(PtxKernels, BroadcastOperandsAreAddedAndCompared) {
+  for (DType dtype : {f32, bf16, f16}) {
+    const Tensor image = randn({2, 3, 4, 16}).to(dtype);
+    const auto with = [&](const char* what, const Tensor& x, const Tensor& other) {
+      expect_same(what, x, 1, [&](const Tensor& t) {
+        const Tensor o = other.to(t.device());
+        return cat({(t + o).flatten(), (o * t).flatten(), lt(t, o).to(t.dtype()).flatten(),
+                    maximum(o, t).flatten()},
+                   0);
+      });
+    };
+    for (const Dims& shape : {Dims{16}, Dims{4, 16}, Dims{4, 1}, Dims{3, 1, 1}, Dims{2, 1, 1, 16},
+                              Dims{1}, Dims{2, 3, 4, 16}})
+      with("a part of its dimensions", image, randn(shape).to(dtype));
+    with("rows of 12", image.narrow(3, 0, 12), randn({12}).to(dtype));
+    with("rows that begin between octets", image.narrow(3, 4, 8), randn({8}).to(dtype));
+    with("channels last", image.contiguous(MemoryFormat::channels_last),
+         randn({3, 1, 1}).to(dtype));
+    with("another dtype", image, randn({}, {.dtype = f32}));
+  }
+}
+
+TEST_F(PtxKernels, UniformNumbersAreThoseOfTheCpu) {
+  const Philox random{.seed = 3, .stream = 5};
+  for (DType dtype : {f32, f64, bf16, f16}) {
+    for (std::int64_t n : {1, 7, 8, 9, 1000}) {
+      expect_same("uniform", zeros({n}, {.dtype = dtype}), 1, [&](const Tensor& t) {
+        const Tensor y = t.clone();
+        backend(y).uniform(y, random, -1, 3);
+        return y;
+      });
+    }
+  }
+}
+
+TEST_F(PtxKernels, PointsAreRotated) {
+  for (DType dtype : {f32, bf16, f16}) {
+    for (std::int64_t width : {8, 16, 24}) {
+      expect_same("rotary_embedding", randn({2, 3, 5, width}).to(dtype), 4, [](const Tensor& t) {
+        return cat({rotary_embedding(t), rotary_embedding(t.transpose(1, 2)).transpose(1, 2)}, 0);
+      });
     }
   }
 }
@@ -213,7 +269,8 @@ TEST_F(PtxKernels, BytesAreMovedAndChosen) {
     expect_same("where", x, 1,
                 [](const Tensor& t) { return where(t.to(boolean), t, t.flip({1})); });
     expect_same("where of parts", x, 1, [](const Tensor& t) {
-      return where(t.to(boolean).narrow(1, 1, 40), t.narrow(1, 0, 40), t.flip({1}).narrow(1, 8, 40));
+      return where(t.to(boolean).narrow(1, 1, 40), t.narrow(1, 0, 40),
+                   t.flip({1}).narrow(1, 8, 40));
     });
     expect_same("index_select", x, 1,
                 [&](const Tensor& t) { return index_select(t, 0, index.to(t.device())); });

@@ -3,8 +3,10 @@
 #include "support/host_cudnn.h"
 
 #include <bit>
+#include <cmath>
 #include <map>
 #include <mutex>
+#include <numbers>
 #include <vector>
 
 #include "support/host_cudart.h"
@@ -135,6 +137,7 @@ struct Problem {
   cudnnDataType_t dtype;
   Tensor4 x, w, y;
   std::int64_t bias = 0;  // its name, if the graph adds one
+  int activation = -1;    // its mode, if the graph has one
   std::vector<std::int64_t> pre, post, stride, dilation;
   bool rounds = false;
 
@@ -214,9 +217,18 @@ cudnnStatus_t finalize(cudnnBackendDescriptor_t d) {
     }
     const auto ops = graph.all<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS);
     Problem problem = problem_of(of(ops[0]));
-    if (ops.size() > 1) {  // the addition of a bias
-      problem.y = Tensor4(of(ops[1]).node(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
-      problem.bias = Tensor4(of(ops[1]).node(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)).uid;
+    for (std::size_t i = 1; i < ops.size(); ++i) {  // a bias, then an activation
+      const Node& op = of(ops[i]);
+      if (Tensor4(op.node(CUDNN_ATTR_OPERATION_POINTWISE_XDESC)).uid != problem.y.uid)
+        return CUDNN_STATUS_BAD_PARAM;
+      problem.y = Tensor4(op.node(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
+      const int mode =
+          op.node(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).one<int>(CUDNN_ATTR_POINTWISE_MODE);
+      if (mode == CUDNN_POINTWISE_ADD) {
+        problem.bias = Tensor4(op.node(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)).uid;
+      } else {
+        problem.activation = mode;
+      }
     }
     if (!problem.is_consistent()) return CUDNN_STATUS_BAD_PARAM;
     problem.rounds = config.engine == rounding;
@@ -305,6 +317,11 @@ void compute(const Problem& p, void* x_, void* w_, void* y_, const void* bias) {
   const auto channels = static_cast<std::size_t>(p.y.dims[1]);
   for (std::size_t i = 0; bias != nullptr && i < y.size(); ++i)
     y[i] += convert<double>(static_cast<const T*>(bias)[i % channels]);
+  for (double& v : y) {
+    if (p.activation == CUDNN_POINTWISE_RELU_FWD) v = v < 0 ? 0 : v;
+    if (p.activation == CUDNN_POINTWISE_GELU_APPROX_TANH_FWD)
+      v = v / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+  }
   auto write = [](T& to, double& from) { to = convert<T>(from); };
   if (forward)
     with_copy(p.y, static_cast<T*>(y_), y, write);

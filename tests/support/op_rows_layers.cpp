@@ -75,6 +75,13 @@ void conv_rows(std::vector<Op>& rows) {
   rows.back().short_floats = true;
   row(".groups", {1, 4, 3, 3}, {4, 2, 2, 2}, true, {.groups = 2});
   row(".depthwise", {1, 3, 3, 3}, {3, 1, 3, 3}, false, {.padding = 1, .groups = 3});
+  for (const auto& [name, activation] :
+       {std::pair{"conv2d.relu", Activation::relu}, {"conv2d.gelu", Activation::gelu_tanh}})
+    rows.push_back(
+        {.name = name,
+         .inputs = {{{2, 2, 4, 3}}, {{3, 2, 3, 3}}, {{3}}},
+         .f = [activation](X x) { return conv2d(x[0], x[1], x[2], {.padding = 1}, activation); },
+         .length = 54});
   auto line = [&rows](std::string name, Dims x, Dims w, bool bias, Conv1dOptions options) {
     std::vector<OpInput> inputs = {{x}, {w}};
     if (bias) inputs.push_back({{w[0]}});

@@ -45,7 +45,7 @@ TEST(Cumsum, AgreesWithPyTorch) {
       for (std::int64_t dim : {0, 1, 2}) {
         for (bool reverse : {false, true}) {
           Tensor y = empty_in(layout, x.shape(), dtype);
-          backend(x).cumsum(x, dim, reverse, y);
+          backend(x).scan(ScanOp::sum, x, dim, reverse, y);
           const Tensor want = kernel_golden()[concat(reverse ? "cumsum.reverse." : "cumsum.", dim)];
           const double rounding = tolerance(dtype, x.shape()[dim], 1);
           EXPECT_TRUE(all_close(converted(y, f64), want, 2 * rounding, rounding));
@@ -59,12 +59,24 @@ TEST(Cumsum, LongFloatSumsStayExact) {
   // 2^24 + 1 is not a float: a running f32 sum of ones would stop there, a double one does not.
   const std::int64_t n = (1 << 24) + 9;
   const Tensor x = ones({n}), y = empty({n});
-  backend(x).cumsum(x, 0, false, y);
+  backend(x).scan(ScanOp::sum, x, 0, false, y);
   EXPECT_EQ(y.data_ptr<float>()[n - 1], static_cast<float>(n));
   const Tensor integers = tensor<std::int8_t>({100, 27, -127, 3});
   const Tensor sums = empty_like(integers);
-  backend(x).cumsum(integers, 0, true, sums);
+  backend(x).scan(ScanOp::sum, integers, 0, true, sums);
   EXPECT_EQ(sums.to_vector<int>(), (std::vector<int>{3, -97, -124, 3}));
+}
+
+TEST(Scan, OfTheLargestGivesPlacesFromEitherEnd) {
+  const Tensor x = tensor<float>({1, 3, 2, 3}), places = empty({4}, {.dtype = i64});
+  const auto scanned = [&](ScanOp op, bool reverse) {
+    backend(x).scan(op, x, 0, reverse, places);
+    return places.to_vector<std::int64_t>();
+  };
+  using Integers = std::vector<std::int64_t>;
+  EXPECT_EQ(scanned(ScanOp::max, false), (Integers{0, 1, 1, 3}));
+  EXPECT_EQ(scanned(ScanOp::max, true), (Integers{1, 1, 3, 3}));
+  EXPECT_EQ(scanned(ScanOp::min, true), (Integers{0, 2, 2, 3}));
 }
 
 TEST(Softmax, AgreesWithPyTorch) {

@@ -55,6 +55,10 @@ MemoryFormat CpuBackend::conv2d_format(DType dtype) const {
 void CpuBackend::do_conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                            const Conv2dParams& params) {
   if (y.numel() == 0) return;
+  if (params.activation != Activation::none) {
+    do_conv2d(x, w, bias, y, without_activation(params));
+    return apply_activation(params.activation, y);
+  }
   if (x.numel() == 0 || w.numel() == 0)  // there is only padding to sum over
     return bias.defined() ? do_copy(as_channels(bias).broadcast_view(y.shape()), y) : do_fill(y, 0);
   if (needs_f32(y.dtype())) {

@@ -42,6 +42,34 @@ void unary(UnaryOp op, OpParams params, const T* x, T* y, std::int64_t n) {
   });
 }
 
+// The ops of remainders call the C library for each number. Where no quotient is too large, which
+// is checked for a block at a time, they need not, if the instruction set has fused operations.
+
+#if defined(__FMA__) || defined(__aarch64__)
+constexpr bool has_fma = true;
+#else
+constexpr bool has_fma = false;
+#endif
+
+template <class T>
+bool all_near(const T* a, Index a_step, const T* b, Index b_step, Index n) {
+  int far = 0;
+#pragma omp simd reduction(| : far)
+  for (Index i = 0; i < n; ++i)
+    far |= functors::has_near_quotient(a[i * a_step], b[i * b_step]) ? 0 : 1;
+  return far == 0;
+}
+
+/// Calls f with the function of op for near quotients.
+template <class T, class F>
+void visit_near(BinaryOp op, F f) {
+  using functors::NearFmod;
+  if (op == BinaryOp::fmod) return f(NearFmod{});
+  if (op == BinaryOp::remainder)
+    return f([](T a, T b) { return functors::remainder<NearFmod>(a, b); });
+  f([](T a, T b) { return functors::floor_divide<NearFmod>(a, b); });
+}
+
 /// An operand with step 0 is one number. It is repeated in a block, which the loop then reads for
 /// every block of the other operand.
 template <class T>
@@ -50,7 +78,7 @@ void binary(BinaryOp op, OpParams params, const T* a, Index a_step, const T* b, 
   const Index rest = rest_of<T>(op, n);
   constexpr Index repeats = 4 * math_block;
   const Index length = a_step != 0 && b_step != 0 ? n : repeats;
-  visit_binary<T>(op, params, [=](auto f) {
+  const auto run = [=](auto f) {
     const auto loop = [f](const T* left, const T* right, T* to, Index count) {
 #pragma omp simd
       for (Index i = 0; i < count; ++i) to[i] = f(left[i], right[i]);
@@ -69,7 +97,20 @@ void binary(BinaryOp op, OpParams params, const T* a, Index a_step, const T* b, 
       loop(left, right, left, math_block);
       for (Index i = 0; i < rest; ++i) y[n - rest + i] = left[i];
     }
-  });
+  };
+  if constexpr (std::is_floating_point_v<T> && has_fma) {
+    const bool is_remainder =
+        op == BinaryOp::fmod || op == BinaryOp::remainder || op == BinaryOp::floor_divide;
+    constexpr Index block = 1024;
+    if (is_remainder && n > block) {
+      for (Index i = 0; i < n; i += block)
+        binary(op, params, a + i * a_step, a_step, b + i * b_step, b_step, y + i,
+               std::min(block, n - i));
+      return;
+    }
+    if (is_remainder && all_near(a, a_step, b, b_step, n)) return visit_near<T>(op, run);
+  }
+  visit_binary<T>(op, params, run);
 }
 
 void from_bf16(const Bf16Bits* x, float* y, std::int64_t n) {

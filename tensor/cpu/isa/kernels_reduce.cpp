@@ -1,7 +1,8 @@
 // Reductions of dense runs and rows (tensor/reduction_rule.h); compiled once for each instruction
-// set (table.h). A run is reduced in 32 parts, which are combined as a tree at the end. So
-// additions do not wait for each other, the loop runs at the speed of memory, and the error of a
-// sum grows with n / 32 instead of n. Callers keep runs short and combine them in a wider type.
+// set (table.h). A run is reduced in 64 parts (of 8 bytes: 32), which are combined as a tree at the
+// end. So additions do not wait for each other, the loop runs at the speed of memory, and the error
+// of a sum grows with n / 64 instead of n. Callers keep runs short and combine them in a wider
+// type.
 #include "tensor/cpu/isa/table.h"
 #include "tensor/reduction_rule.h"
 
@@ -19,7 +20,7 @@ inline void halve(C* part) {
 template <ReductionOp o, class C>
 inline C run(const C* x, std::int64_t n) {
   using F = ReductionRule<o>;
-  constexpr int parts = 32;
+  constexpr int parts = 256 / sizeof(C);
   C part[parts];
   for (int k = 0; k < parts; ++k) part[k] = F::template identity<C>();
   std::int64_t i = 0;

@@ -45,7 +45,7 @@ succeeds "$bin/ops" --seconds 1e-9
 grep -q "^gelu: " "$log" || fail "ops: no gelu"
 succeeds "$bin/ops" --op layer_norm --backward --seconds 0.01 --json op.json
 [ -n "$(field ms op.json)" ] || fail "ops: no ms"
-fails_saying "--op nosuch: there are add, " "$bin/ops" --op nosuch
+fails_saying "--op nosuch: there are abs, add, " "$bin/ops" --op nosuch
 "$bin/ops" --op nosuch 2>&1 | sed 's/.*there are //' | tr -d ' \n' | tr ',' '\n' | sort >ours.txt
 sed -n 's/^    "\([a-z0-9_]*\)": (.*/\1/p' "$scripts/../bench/peers/ops.py" | sort >theirs.txt
 (cd "$scripts/../bench/peers" && PYTHONDONTWRITEBYTECODE=1 python3 -c 'import rows; print(*sorted(rows.OPS), sep="\n")') >rows.txt

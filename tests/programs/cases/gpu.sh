@@ -23,6 +23,14 @@ succeeds "${mpirun[@]}" -np 2 "$(on_gpu fashion_mlp)" --limit 160 --batch 32 --e
 succeeds "$(on_gpu cifar_resnet)" --dataset fashion_mnist --limit 12 --batch 4 --lr 0.05 --epochs 1 --device cuda --graph --resident --checkpoint-dir resnet
 succeeds "$(on_gpu train_step)" --model mlp --batch 8 --seconds 0.01 --device cuda --graph
 succeeds "${mpirun[@]}" -np 2 "$(on_gpu ddp_step)" --model mlp --batch 8 --seconds 0.01 --device cuda --all-reduce mpi --compress fp16
+# The benchmarks of scripts/gpu_check.sh, with small tensors.
+succeeds "$(on_gpu gpu_kernels)" --mib 1 --json kernels.json
+[ "$(grep -c '"of_copy"' kernels.json)" -ge 30 ] || fail "gpu_kernels: $(grep -c '"of_copy"' kernels.json) kernels in its JSON"
+grep -q '"flop_per_s"' kernels.json || fail "gpu_kernels: no products in its JSON"
+all_reduce=$(on_gpu all_reduce)
+has_gpu || all_reduce=$bin/simulated_gpu_all_reduce
+succeeds "${mpirun[@]}" -np 2 "$all_reduce" --device cuda --all-reduce mpi --max-bytes 65536 --repeat 3 --json sums.json
+grep -q '"algorithm"' sums.json || fail "all_reduce --device cuda: no algorithm in its JSON"
 if [ -n "${RONDO_DATA:-}" ]; then
   weights=$RONDO_DATA/weights/cifar10_resnet20_zip.pth
   succeeds "$(on_gpu 04_fine_tune)" --weights "$weights" --images 50 --test-images 4 --epochs 1 --device cuda

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 
+#include "autograd/ops/activation.h"
 #include "autograd/ops/conv.h"
 #include "autograd/ops/reduce.h"
 #include "nn/models/models.h"
@@ -261,16 +262,17 @@ TEST_F(ConvPlans, TheRealLibraryTakesAGraphWithABias) {
 class MeasuredBias : public test::MeasuredPlans {
  protected:
   /// A convolution with a bias on a GPU, and the same on the CPU in f32.
-  static void expect_as_on_the_cpu(DType dtype) {
+  static void expect_as_on_the_cpu(DType dtype, Activation activation = Activation::none) {
     const auto make = [dtype](const Dims& shape, std::uint32_t seed) {
       return test::fill32(shape, seed).to(dtype);
     };
     const Tensor x = make({2, 3, 7, 6}, 0), w = make({8, 3, 3, 3}, 1), bias = make({8}, 2);
     const Conv2dOptions options = {.padding = 1};
-    const Tensor expected = conv2d(x.to(f32), w.to(f32), bias.to(f32), options);
+    const Tensor expected =
+        detail::activated(conv2d(x.to(f32), w.to(f32), bias.to(f32), options), activation);
     for (int step = 0; step < 2; ++step) {  // the first chooses, the second uses the choice
       const Device gpu = Device::cuda(0);
-      const Tensor y = conv2d(x.to(gpu), w.to(gpu), bias.to(gpu), options);
+      const Tensor y = conv2d(x.to(gpu), w.to(gpu), bias.to(gpu), options, activation);
       EXPECT_TRUE(test::all_close(y.to(Device::cpu()).to(f32), expected,
                                   test::tolerance(dtype, dtype == f32 ? 28 : 1, 4)));
     }
@@ -286,6 +288,19 @@ TEST_F(MeasuredBias, IsAddedByTheFasterEngine) {
     EXPECT_EQ(executed, trials + 2);  // one execution for each convolution
     EXPECT_TRUE(std::ranges::count(uids, uid_bias));
   }
+}
+
+TEST_F(MeasuredBias, IsAddedAndActivatedByTheFasterEngine) {
+  favour_cudnn(true);
+  for (const Activation activation : {Activation::relu, Activation::gelu_tanh}) {
+    expect_as_on_the_cpu(bf16, activation);
+    const int trials = executed;
+    expect_as_on_the_cpu(bf16, activation);
+    EXPECT_EQ(executed, trials + 2);  // one execution for each convolution
+  }
+  favour_cudnn(false);
+  for (const Activation activation : {Activation::relu, Activation::gelu_tanh})
+    expect_as_on_the_cpu(f16, activation);
 }
 
 TEST_F(MeasuredBias, IsAKernelWhereThatIsFasterOrNothingIsMeasured) {
