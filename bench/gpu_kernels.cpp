@@ -39,7 +39,7 @@ class Report {
   Report(Device device, std::int64_t mib)
       : mib_(mib),
         bytes(mib << 20),
-        together_(std::max<std::int64_t>(1, mib * 20 / 256)),
+        together_(std::clamp<std::int64_t>(mib * 20 / 256, 1, 20)),
         device_(device) {}
 
   /// Measures the bandwidth with which the others are compared.
@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
   flags::CommandLine app("Compares kernels with the GPU's limits.");
   app.add("--device", device_name, "cuda or cuda:N");
   app.add("--mib", mib, "size of a tensor; less than 256 only shows that the program runs",
-          flags::whole_number(1, 4096));
+          flags::whole_number(1, 256));
   app.add("--json", json, "write the result to this file; - is standard output");
   if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("gpu_kernels", json, [&] {
@@ -193,6 +193,7 @@ int main(int argc, char** argv) {
     for (DType dtype : {bf16, f32})
       for (bool is_causal : {false, true}) report.attention(dtype, is_causal);
     nlohmann::json result = report.rows();
+    result["mib"] = mib;
     result["gpu"] = cuda::description(device.index);
     bench::write_json(result, json);
   });

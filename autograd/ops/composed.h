@@ -1,7 +1,7 @@
 #pragma once
 // Ops that are composed of others: no kernel and no node of their own, so that gradients of any
-// order, layouts and devices follow from those. They agree with the PyTorch functions of these
-// names.
+// order, layouts and devices follow from those; except logaddexp, lerp, hypot and nan_to_num
+// (composed_elementwise.cpp). They agree with the PyTorch functions of these names.
 
 #include <optional>
 #include <string_view>

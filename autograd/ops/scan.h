@@ -10,8 +10,8 @@
 namespace rondo {
 
 /// x[0] · … · x[i] along dim, computed in f64. Products of integers and bools are i64. A GPU joins
-/// the factors as a tree, so part of a product may overflow there where the whole does not, and a
-/// gradient next to an infinity may be NaN.
+/// the factors as a tree, and so do gradients with create_graph and exported graphs: part of a
+/// product may overflow there where the whole does not, and a gradient next to an infinity be NaN.
 Tensor cumprod(const Tensor& x, std::int64_t dim);
 /// log(exp x[0] + … + exp x[i]) along dim, without overflow. Needs a floating-point x.
 Tensor logcumsumexp(const Tensor& x, std::int64_t dim);

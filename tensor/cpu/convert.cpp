@@ -3,6 +3,17 @@
 #include "tensor/cpu/isa/table.h"
 
 namespace rondo::cpu {
+namespace {
+
+/// The element at an address. A bool's byte may have another value than 0 and 1 if it is not
+/// rondo's (from_blob): all but 0 are true.
+template <class T>
+T element(const char* at) {
+  if constexpr (std::is_same_v<T, bool>) return *reinterpret_cast<const std::uint8_t*>(at) != 0;
+  return *reinterpret_cast<const T*>(at);
+}
+
+}  // namespace
 
 template <class C>
 void load_row(DType dtype, const char* from, std::int64_t step, std::int64_t n, C* to) {
@@ -13,15 +24,13 @@ void load_row(DType dtype, const char* from, std::int64_t step, std::int64_t n, 
         return kernels().elementwise.from_bf16(reinterpret_cast<const Bf16Bits*>(from), to, n);
     }
     if (step == static_cast<std::int64_t>(sizeof(T))) {
-      const T* dense = reinterpret_cast<const T*>(from);
-      for (std::int64_t i = 0; i < n; ++i) to[i] = convert<C>(dense[i]);
+      constexpr auto width = static_cast<std::int64_t>(sizeof(T));
+      for (std::int64_t i = 0; i < n; ++i) to[i] = convert<C>(element<T>(from + i * width));
     } else if (step == 0) {
-      C value = convert<C>(*reinterpret_cast<const T*>(from));
+      C value = convert<C>(element<T>(from));
       for (std::int64_t i = 0; i < n; ++i) to[i] = value;
     } else {
-      for (std::int64_t i = 0; i < n; ++i) {
-        to[i] = convert<C>(*reinterpret_cast<const T*>(from + i * step));
-      }
+      for (std::int64_t i = 0; i < n; ++i) to[i] = convert<C>(element<T>(from + i * step));
     }
   });
 }

@@ -126,14 +126,17 @@ void CpuBackend::do_cumprod_backward(const Tensor& dy, const Tensor& x, std::int
         const T *of_dy = dy.data_ptr<T>() + at[0], *of_x = x.data_ptr<T>() + at[1];
         T* of_dx = dx.data_ptr<T>() + at[2];
         double product = 1, sum = 0;
+        bool matters = false;  // whether a later dy is not 0: otherwise 0 times inf would be NaN
         for (std::int64_t j = 0; j < n; ++j) {
           before[static_cast<std::size_t>(j)] = product;
           product *= convert<double>(of_x[j * step_x]);
         }
         for (std::int64_t j = n; j-- > 0;) {
           sum += convert<double>(of_dy[j * step_dy]);
-          of_dx[j * step_dx] = convert<T>(before[static_cast<std::size_t>(j)] * sum);
-          sum *= convert<double>(of_x[j * step_x]);
+          matters = matters || sum != 0;
+          const double dx = matters ? before[static_cast<std::size_t>(j)] * sum : 0;
+          if (matters) sum *= convert<double>(of_x[j * step_x]);
+          of_dx[j * step_dx] = convert<T>(dx);
         }
       };
     };

@@ -132,11 +132,11 @@ struct ProductsBefore {
 };
 
 struct WritePlaces {
-  const bool* is_true;
+  const std::uint8_t* is_true;
   const std::int64_t* count;  // of the true elements up to each one
   std::int64_t* places;
   RONDO_HD void operator()(std::int64_t i) const {
-    if (is_true[i]) places[count[i] - 1] = i;
+    if (is_true[i] != 0) places[count[i] - 1] = i;
   }
 };
 
@@ -160,8 +160,8 @@ void CudaBackend::do_true_places(const Tensor& mask, const Tensor& y) {
   do_scan(ScanOp::sum, count, 0, false, count);
   const Tensor out = dense_output(y, MemoryFormat::contiguous);
   for_each(device_, n,
-           WritePlaces{mask.data_ptr<bool>(), count.data_ptr<std::int64_t>(),
-                       out.data_ptr<std::int64_t>()});
+           WritePlaces{reinterpret_cast<const std::uint8_t*>(mask.data_ptr<bool>()),
+                       count.data_ptr<std::int64_t>(), out.data_ptr<std::int64_t>()});
   if (!out.is_same(y)) do_copy(out, y);
 }
 

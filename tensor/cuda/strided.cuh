@@ -40,7 +40,7 @@ RONDO_HD C load(DType dtype, const char* at) {
     case DType::boolean:
       break;
   }
-  return convert<C>(*reinterpret_cast<const bool*>(at));
+  return convert<C>(*reinterpret_cast<const std::uint8_t*>(at) != 0);  // of from_blob, any byte
 }
 
 template <class C>

@@ -149,6 +149,12 @@ TEST(Composed, ExtremeValues) {
   EXPECT_DOUBLE_EQ(hypot(full({}, 3e200, wide), full({}, 4e200, wide)).item<double>(), 5e200);
   EXPECT_EQ(hypot(zeros({}), zeros({})).item(), 0);
   EXPECT_EQ(hypot(full({}, -inf), ones({})).item(), inf);
+  EXPECT_EQ(hypot(full({}, NAN), full({}, inf)).item(), inf);
+  const Tensor origin = zeros({1}).requires_grad_();
+  hypot(origin, zeros({1})).backward();
+  EXPECT_EQ(origin.grad().item(), 0);
+  EXPECT_EQ(lerp(full({}, 1.), full({}, 3.), 1.5).item(), 4);
+  EXPECT_EQ(lerp(full({}, 1.), full({}, 3.), -0.5).item(), 0);
   // The gradient of replaced elements is 0, of equal infinities one half each.
   const Tensor x = tensor(std::vector<double>{1, nan, inf}).requires_grad_();
   sum(nan_to_num(x)).backward();

@@ -110,8 +110,8 @@ TEST(Search, OtherDtypes) {
   EXPECT_EQ(logcumsumexp(full({2}, -INFINITY), 0)[1].item(), -INFINITY);
 }
 
-// The gradient of a product divides by nothing, so it is finite wherever it does not depend on an
-// element that is not, and keeps what f32 can hold where a product underflows.
+// The gradient of a product divides by nothing, so it is finite for elements that no factor without
+// a number touches, and keeps what f32 can hold where a product underflows.
 TEST(Search, GradientsOfProductsAtExtremes) {
   const auto gradient = [](const std::vector<float>& numbers, const std::vector<float>& dy) {
     const Tensor x = tensor(numbers).requires_grad_();
@@ -123,6 +123,7 @@ TEST(Search, GradientsOfProductsAtExtremes) {
   EXPECT_EQ(gradient({2, INFINITY}, {1, 1}), (Floats{INFINITY, 2}));
   EXPECT_EQ(gradient({1e-23F, 1e-23F}, {1, 1}), (Floats{1, 1e-23F}));
   EXPECT_EQ(gradient({0, 0, 5}, {1, 1, 1}), (Floats{1, 0, 0}));
+  EXPECT_EQ(gradient({1, 2, INFINITY}, {1, 0, 0}), (Floats{1, 0, 0}));
   // A hook of x runs once, whatever the backward itself records.
   for (const bool create_graph : {false, true}) {
     const Tensor x = tensor<double>({2, 0, 3}).requires_grad_();

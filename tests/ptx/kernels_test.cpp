@@ -134,6 +134,18 @@ TEST_F(PtxKernels, BroadcastOperandsAreAddedAndCompared) {
   }
 }
 
+// Groups of a warp with several chunks, of 256 and of 1,024 threads; short floats; columns.
+TEST_F(PtxKernels, GradientsOfProducts) {
+  for (const DType dtype : {f32, bf16, f16})
+    for (const Dims& shape : {Dims{3, 50}, Dims{2, 600}, Dims{1, 9000}, Dims{40, 6}}) {
+      const std::int64_t dim = shape[0] > shape[1] ? 0 : 1;
+      const Tensor x = (1 + randn(shape) * 1e-3).to(dtype);
+      expect_same("cumprod", x, dtype == f32 ? shape[dim] : 8, [&](const Tensor& t) {
+        return with_gradient(t, [&](const Tensor& leaf) { return cumprod(leaf, dim); });
+      });
+    }
+}
+
 TEST_F(PtxKernels, UniformNumbersAreThoseOfTheCpu) {
   const Philox random{.seed = 3, .stream = 5};
   for (DType dtype : {f32, f64, bf16, f16}) {

@@ -7,9 +7,11 @@
 #include <limits>
 #include <numeric>
 
+#include "autograd/ops/arithmetic.h"
 #include "support/golden.h"
 #include "support/layouts.h"
 #include "support/support.h"
+#include "tensor/creation.h"
 
 namespace rondo::test {
 namespace {
@@ -65,6 +67,47 @@ TEST(Cumsum, LongFloatSumsStayExact) {
   const Tensor sums = empty_like(integers);
   backend(x).scan(ScanOp::sum, integers, 0, true, sums);
   EXPECT_EQ(sums.to_vector<int>(), (std::vector<int>{3, -97, -124, 3}));
+}
+
+// Masks from another library's memory: every byte but 0 is true.
+TEST(Mask, MayHaveOtherBytesThanZeroAndOne) {
+  std::vector<std::uint8_t> bytes = {2, 0, 255, 1, 0, 4};
+  const Tensor mask = from_blob(bytes.data(), {6}, boolean);
+  const Tensor x = arange(6, {.dtype = f32}), none = zeros({6}), y = empty({6});
+  const Tensor places = empty({4}, {.dtype = i64});
+  const Tensor count = empty({1}, {.dtype = i64});
+  backend(mask).reduce(ReductionOp::sum, mask, count);
+  EXPECT_EQ(count.item<std::int64_t>(), 4);
+  backend(mask).true_places(mask, places);
+  EXPECT_EQ(places.to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 2, 3, 5}));
+  backend(mask).where(mask, x, none, y);
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{0, 0, 2, 3, 0, 5}));
+}
+
+template <class T>
+void check_choice() {
+  constexpr std::int64_t n = 70'001;
+  const Tensor condition = lt(rand({n}), 0.5);
+  const Tensor a = randint(0, 100, {n}).to(dtype_of<T>), b = randint(0, 100, {n}).to(dtype_of<T>);
+  const auto chosen = [&](const Tensor& left, const Tensor& right, const Tensor& y) {
+    backend(y).where(condition, left.broadcast_view({n}), right.broadcast_view({n}), y);
+    const auto c = condition.to(u8).to_vector<std::uint8_t>();
+    const auto of_a = left.broadcast_view({n}).to_vector<T>(),
+               of_b = right.broadcast_view({n}).to_vector<T>(), got = y.to_vector<T>();
+    for (std::size_t i = 0; i < c.size(); ++i) ASSERT_EQ(got[i], c[i] != 0 ? of_a[i] : of_b[i]);
+  };
+  const Tensor y = empty_like(a), one = a.narrow(0, 3, 1), other = b.narrow(0, 5, 1);
+  chosen(a, b, y);
+  chosen(one, b, y);
+  chosen(a, other, y);
+  chosen(one, other, y);
+  const Tensor every_second = empty({2 * n}, {.dtype = dtype_of<T>}).as_view({n}, {2}, 0);
+  chosen(a, b, every_second);
+}
+TEST(Where, ChoosesWordsOfEachSize) {
+  check_choice<std::uint8_t>();
+  check_choice<float>();
+  check_choice<double>();
 }
 
 TEST(Scan, OfTheLargestGivesPlacesFromEitherEnd) {

@@ -67,12 +67,12 @@ void check() {
   constexpr std::size_t n = 100'000;
   std::vector<T> a = all_kinds<T>(n, 1), b = all_kinds<T>(n, 2);
   expect_bits(a, b);
-  // Quotients below 2^24, whole blocks of them: b has nearly a's exponent.
+  // Quotients below the limit, 2^24 or 2^53, whole blocks of them.
   for (std::size_t i = 0; i < n; ++i) {
     if (!std::isfinite(a[i]) || a[i] == 0) a[i] = 1;
     int exponent = 0;
     if (std::abs(b[i]) < std::numeric_limits<T>::min() || !std::isfinite(b[i])) b[i] = T(1.5);
-    const int below = static_cast<int>(i % 23);  // near the limit, where quotients are rounded
+    const int below = static_cast<int>(i % (std::numeric_limits<T>::digits - 1));
     b[i] = std::ldexp(std::frexp(b[i], &exponent), std::ilogb(a[i]) - below);
     if (b[i] == 0 || !std::isfinite(b[i])) b[i] = a[i];
   }

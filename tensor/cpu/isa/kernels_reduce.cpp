@@ -1,8 +1,8 @@
 // Reductions of dense runs and rows (tensor/reduction_rule.h); compiled once for each instruction
-// set (table.h). A run is reduced in 64 parts (of 8 bytes: 32), which are combined as a tree at the
-// end. So additions do not wait for each other, the loop runs at the speed of memory, and the error
-// of a sum grows with n / 64 instead of n. Callers keep runs short and combine them in a wider
-// type.
+// set (table.h). A run is reduced in 32 parts, a long one of floats in 64, which are combined as a
+// tree at the end. So additions do not wait for each other, the loop runs at the speed of memory,
+// and the error of a sum grows with n / 32 instead of n. Callers keep runs short and combine them
+// in a wider type.
 #include "tensor/cpu/isa/table.h"
 #include "tensor/reduction_rule.h"
 
@@ -17,10 +17,9 @@ inline void halve(C* part) {
   if constexpr (width > 1) halve<o, width / 2>(part);
 }
 
-template <ReductionOp o, class C>
+template <ReductionOp o, int parts, class C>
 inline C run(const C* x, std::int64_t n) {
   using F = ReductionRule<o>;
-  constexpr int parts = 256 / sizeof(C);
   C part[parts];
   for (int k = 0; k < parts; ++k) part[k] = F::template identity<C>();
   std::int64_t i = 0;
@@ -39,7 +38,9 @@ template <class C>
 void runs(ReductionOp op, const C* x, std::int64_t count, std::int64_t stride, std::int64_t n,
           C* y) {
   visit_reduce(op, [&]<ReductionOp o>() {
-    for (std::int64_t i = 0; i < count; ++i) y[i] = run<o>(x + i * stride, n);
+    const bool is_long = sizeof(C) == 4 && n >= 256;
+    for (std::int64_t i = 0; i < count; ++i)
+      y[i] = is_long ? run<o, 64>(x + i * stride, n) : run<o, 32>(x + i * stride, n);
   });
 }
 
