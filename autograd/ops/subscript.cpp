@@ -268,7 +268,7 @@ Tensor nonzero(const Tensor& x) {
   x.require_defined("nonzero", "the input");
   const OpName op("nonzero");
   const NoGradGuard no_grad;
-  Tensor rest = true_positions(ne(x, 0));
+  Tensor rest = true_positions(x.dtype() == boolean ? x : ne(x, 0));
   Tensors columns(static_cast<std::size_t>(x.dim()));
   for (std::int64_t d = x.dim(); d-- > 0;) {
     const std::int64_t n = std::max<std::int64_t>(x.size(d), 1);

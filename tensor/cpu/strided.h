@@ -9,6 +9,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "tensor/collapse.h"
 
@@ -52,10 +53,14 @@ class StridedLoop {
   using Pointers = std::array<char*, N>;
 
   /// All operands must have the same shape. The loop follows the last operand's memory order,
-  /// except if its fastest dimension is short and the next one is not.
+  /// except if its fastest dimension is short, the next one is not, and the elements along that
+  /// are near each other: otherwise each would be on a page of its own.
   explicit StridedLoop(const std::array<const Tensor*, N>& operands) : shape_(operands) {
     auto& [numel, dims, sizes, steps, data] = shape_;
-    if (dims > 1 && sizes[0] < 8 && sizes[1] >= 4 * sizes[0]) {  // rows worth a call
+    constexpr std::int64_t near = 128;  // bytes
+    const auto is_near = [](std::int64_t step) { return std::abs(step) <= near; };
+    if (dims > 1 && sizes[0] < 8 && sizes[1] >= 4 * sizes[0] &&
+        std::ranges::all_of(steps[1], is_near)) {  // rows worth a call
       std::swap(sizes[0], sizes[1]);
       std::swap(steps[0], steps[1]);
     }

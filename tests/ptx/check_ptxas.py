@@ -35,6 +35,12 @@ WIDE = {
     r'<SgdStep<float>': (1, 12, 8),
     r'<AdamStep<float>': (1, 20, 16),
     r'<Unscale<float>': (1, 4, 4),
+    r'<Reduce(Row|Column)<ReductionRule<': (3, 5, 0),
+    r'<SumBlock<[48],': (6, 6, 0),
+    r'<FillWords<': (4, 0, 1),
+    r'<DenseWhere<unsigned (short|int|long)>': (3, 2, 1),
+    r'<RotateEight>': (1, 16, 8),
+    r'<DenseUniform>': (1, 0, 8),
 }
 # Threads of a block where a kernel may be launched with more; launch.cuh starts one of 1,024 only for rows of over 8,192 elements.
 USUAL_THREADS = {'rows_kernel<': 256}
