@@ -1,16 +1,19 @@
-"""The shortest time of a training step on a GPU, on paper: rondo's kernels and the ops of eager PyTorch.
+"""The shortest time of a training step on a GPU, on paper: rondo's kernels, the ops of eager PyTorch, and torch.compile's kernels.
 
 A kernel takes at least bytes / bandwidth and FLOPs / arithmetic; the larger one counts, and kernels run one after
 another. rondo's kernels are those of a recorded step on the simulated GPU with two small batches (train_step
 --kernels), so bytes and FLOPs of the large batch follow by a straight line. PyTorch's ops are those that autograd and
 the optimizer call for the same model on the meta device, which computes nothing. Both count each operand of a kernel
 once, except that batch norm reads its input twice (statistics, then the result), and its gradient both of its inputs.
+torch.compile's kernels are what Inductor's scheduler fuses for the same model on the CPU; it counts their operands
+itself, and its fusions for a GPU may differ.
 
-  bench/peers/gpu_forecast.py --build build >docs/gpu/forecast.md
+  bench/peers/gpu_forecast.py --build build >docs/gpu/forecast.md     # some ten minutes, most for rondo's simulated steps
 """
 
 import argparse
 import collections
+import contextlib
 import json
 import math
 import pathlib
@@ -18,6 +21,12 @@ import subprocess
 
 import torch
 import torch.nn.functional as F
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor.compile_fx import _recursive_post_grad_passes, fake_tensor_prop, select_decomp_table
+from torch._inductor.debug import DebugContext
+from torch._inductor.graph import GraphLowering
+from torch._inductor.virtualized import V
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
@@ -32,8 +41,10 @@ HEAD = """# A training step on an H100, on paper
 Written by `bench/peers/gpu_forecast.py`. Each kernel takes the time to move its operands at {bandwidth} TB/s, or to compute at {arithmetic:g} TFLOP/s,
 whichever is longer. bf16, channels_last, SGD with momentum. Batch norm reads its input twice.
 
-- PyTorch's columns are the ops that the eager mode calls. `torch.compile` saves most of the element-wise ops, as rondo's batch norm does
-  (relu and the addition of the block are part of it, so its own row is larger than PyTorch's).
+- PyTorch's columns are the ops that the eager mode calls. rondo's batch norm has the relu and the addition of the block, so its own row is
+  larger than PyTorch's.
+- torch.compile's columns are the kernels that its scheduler makes of the same step, for the CPU, and eager PyTorch's optimizer. Norms, loss and
+  pooling are part of its element-wise kernels. A convolution's two gradients are one call.
 - Attention is one kernel forward and one backward in both, which keep no scores; half of the products are left out because it is causal.
 """
 GROUPS = [("convolutions", "conv"), ("batch norm", "batch_norm"), ("layer norm", "layer_norm"), ("attention", "attention"), ("matrix products", "mm|matmul|linear"),
@@ -111,16 +122,20 @@ class Attention(torch.autograd.Function):
         recorder.calls.append((name, sum(x.numel() * x.element_size() for x in tensors), flops))
 
 
+def made(model, stem, batch):
+    net, shape = models.make(model, stem)
+    net.to(memory_format=torch.channels_last)
+    for module in net.modules():
+        if not isinstance(module, torch.nn.BatchNorm2d):
+            for p in module.parameters(recurse=False):
+                p.data = p.data.bfloat16()
+    x, y = models.batch_of(model, shape, 1000 if stem == "imagenet" else 10, batch)
+    return net, x.bfloat16().to(memory_format=torch.channels_last) if x.is_floating_point() else x, y
+
+
 def pytorch(model, stem, batch):
     with torch.device("meta"):
-        net, shape = models.make(model, stem)
-        for module in net.modules():
-            if not isinstance(module, torch.nn.BatchNorm2d):
-                for p in module.parameters(recurse=False):
-                    p.data = p.data.bfloat16()
-        x, y = models.batch_of(model, shape, 1000 if stem == "imagenet" else 10, batch)
-        if x.is_floating_point():
-            x = x.bfloat16().to(memory_format=torch.channels_last)
+        net, x, y = made(model, stem, batch)
     sgd = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9, foreach=True)
     for recorder in (Recorder(), Recorder()):  # the first step makes the optimizer's state
         F.scaled_dot_product_attention = lambda q, k, v, is_causal: Attention.apply(q, k, v, recorder)
@@ -133,6 +148,52 @@ def pytorch(model, stem, batch):
     return recorder.calls
 
 
+def compiled(model, stem, batch, eager):
+    """torch.compile's kernels forward and backward, and the optimizer's of `eager`, the calls of the eager mode."""
+    kernels = []
+
+    class Compiled(Exception):
+        """Both graphs are compiled; nothing is run."""
+
+    def stop(_):
+        raise Compiled
+
+    def record(graph_module, inputs):
+        mode = fake_tensor_prop(graph_module, inputs)
+        with V.set_fake_mode(mode):
+            _recursive_post_grad_passes(graph_module)
+        graph = GraphLowering(graph_module, example_inputs=inputs, shape_env=mode.shape_env)
+        with V.set_graph_handler(graph), V.set_fake_mode(mode), DebugContext(), V.set_debug_handler(DebugContext()):
+            graph.run(*inputs)
+            graph._update_scheduler()
+            for node in graph.scheduler.nodes:
+                if size := node.get_read_write_buffers_sizes():
+                    kernel = getattr(getattr(node, "node", None), "python_kernel_name", None) or "fused"
+                    kernels.append((kernel, size, node.estimate_flops() or 0))
+        stop._boxed_call = True
+        return stop
+
+    torch._dynamo.reset()
+    net, x, y = made(model, stem, batch)
+    backend = aot_autograd(fw_compiler=record, bw_compiler=record, decompositions=select_decomp_table,
+                           partition_fn=min_cut_rematerialization_partition)
+    with contextlib.suppress(Compiled), torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
+        torch.compile(lambda: F.cross_entropy(net(x).float(), y), backend=backend, dynamic=False)()
+    assert any("backward" in name for name, *_ in kernels), "torch.compile has not compiled the gradients"
+    # Inductor does not count the products of these two kinds.
+    known = {kind: [flops for name, _, flops in eager if kind in name and "backward" in name] for kind in ("convolution", "attention")}
+    forward = [flops for name, _, flops in eager if name == "attention"]
+    calls = []
+    for name, size, flops in kernels:
+        kind = next((k for k in known if k in name), None)
+        if kind and "backward" in name:
+            flops = known[kind].pop(0)
+        elif kind == "attention":
+            flops = forward.pop(0)
+        calls.append((name, size, flops))
+    return calls + [call for call in eager if group_of(call[0]) == "optimizer"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build")
@@ -141,22 +202,25 @@ def main():
     args = parser.parse_args()
     print(HEAD.format(bandwidth=args.bandwidth, arithmetic=args.arithmetic))
     for model, stem, batch in CASES:
+        attention = F.scaled_dot_product_attention  # which pytorch() replaces
         sides = {"rondo": rondo(args.build, model, batch), "PyTorch": pytorch(model, stem, batch)}
+        F.scaled_dot_product_attention = attention
+        sides["torch.compile"] = compiled(model, stem, batch, sides["PyTorch"])
         table = collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0]))
         for side, calls in sides.items():
-            for name, size, flops in of_batch_norms(calls):
+            for name, size, flops in calls if side == "torch.compile" else of_batch_norms(calls):
                 for row in (group_of(name), "all"):
                     sums = table[row][side]
                     sums[0] += 1
                     sums[1] += size
                     sums[2] += flops
                     sums[3] += max(size / args.bandwidth / 1e9, flops / args.arithmetic / 1e9)
-        print(f"## {model}, batch {batch}\n\n| kernels | rondo: calls | GB | TFLOP | ms | PyTorch: calls | GB | TFLOP | ms |")
-        print("| --- " * 9 + "|")
+        titles = " | ".join(f"{side}: calls | GB | TFLOP | ms" for side in sides)
+        print(f"## {model}, batch {batch}\n\n| kernels | {titles} |\n" + "| --- " * (1 + 4 * len(sides)) + "|")
         for row in [g for g, _ in GROUPS] + ["element-wise and copies", "all"]:
             if row in table:
                 cells = [f"{n} | {size / 1e9:.2f} | {flops / 1e12:.2f} | {ms:.2f}" for n, size, flops, ms in
-                         (table[row][side] for side in ("rondo", "PyTorch"))]
+                         (table[row][side] for side in sides)]
                 print(f"| {row} | {' | '.join(cells)} |")
         print()
         if model in MEASURED:
