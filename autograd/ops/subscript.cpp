@@ -270,13 +270,15 @@ Tensor nonzero(const Tensor& x) {
   const NoGradGuard no_grad;
   Tensor rest = true_positions(x.dtype() == boolean ? x : ne(x, 0));
   Tensors columns(static_cast<std::size_t>(x.dim()));
-  for (std::int64_t d = x.dim(); d-- > 0;) {
+  if (x.dim() == 0) return zeros({rest.numel(), 0}, rest.options());
+  for (std::int64_t d = x.dim() - 1; d > 0; --d) {
     const std::int64_t n = std::max<std::int64_t>(x.size(d), 1);
-    const Tensor above = d > 0 ? floor_divide(rest, n) : Tensor();
-    columns[static_cast<std::size_t>(d)] = d > 0 ? rest - above * n : rest;
-    if (d > 0) rest = above;
+    const Tensor above = floor_divide(rest, n);
+    columns[static_cast<std::size_t>(d)] = rest - above * n;
+    rest = above;
   }
-  return x.dim() == 0 ? zeros({rest.numel(), 0}, rest.options()) : stack(columns, 1);
+  columns[0] = rest;
+  return stack(columns, 1);
 }
 
 Tensor masked_select(const Tensor& x, const Tensor& mask) {
