@@ -58,14 +58,11 @@ const Descriptor& convolution(GraphBuilder& builder, const ConvProblem& p) {
   return conv;
 }
 
-/// Begins a relu, which keeps NaN: divergence must stay visible; or a gelu.
+/// Begins a relu or a gelu.
 Descriptor& activation(GraphBuilder& builder, Activation activation, cudnnDataType_t precision) {
   if (activation == Activation::gelu_tanh)
     return builder.pointwise(CUDNN_POINTWISE_GELU_APPROX_TANH_FWD, precision);
-  return builder.pointwise(CUDNN_POINTWISE_RELU_FWD, precision, [](Descriptor& what) {
-    const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
-    what.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan);
-  });
+  return builder.pointwise(CUDNN_POINTWISE_RELU_FWD, precision, propagate_nan);
 }
 
 /// The graph of the single operation, or of a convolution, its bias and its activation.

@@ -57,6 +57,11 @@ const Descriptor& GraphBuilder::tensor(std::int64_t uid, cudnnDataType_t type, c
   return tensor;
 }
 
+void propagate_nan(Descriptor& mode) {
+  const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
+  mode.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan);
+}
+
 Descriptor& GraphBuilder::pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t precision,
                                     const std::function<void(Descriptor& mode)>& configure) {
   Descriptor& what = add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);

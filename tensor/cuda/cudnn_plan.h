@@ -65,6 +65,9 @@ class GraphBuilder {
   std::vector<cudnnBackendDescriptor_t> operations_;
 };
 
+/// Makes the mode of a relu propagate NaN: divergence must stay visible.
+void propagate_nan(Descriptor& mode);
+
 struct CudnnPlan {
   Descriptor plan;
   std::int64_t workspace;  // bytes

@@ -109,9 +109,7 @@ class NormGraph {
     const bool is_sum = mode == CUDNN_POINTWISE_ADD;
     Descriptor& operation = builder_.pointwise(mode, CUDNN_DATA_FLOAT, [&](Descriptor& what) {
       if (is_sum) return;
-      // a relu that propagates NaN: divergence must stay visible
-      const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
-      what.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan);
+      propagate_nan(what);
       const double none = 0, infinite = std::numeric_limits<float>::max();
       what.set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_TYPE_DOUBLE, 1, &none);
       what.set(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, 1, &infinite);
