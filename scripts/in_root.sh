@@ -7,8 +7,8 @@
 #   scripts/in_root.sh SYSTEM -- COMMAND…     runs COMMAND in the clone instead, such as bash for a shell
 #   scripts/in_root.sh --root DIR SYSTEM …    makes the system in DIR, or uses the system in DIR, and keeps it
 #
-# SYSTEM: debian12, debian13, ubuntu24.04. Packages come from the mirror that this machine uses (for Ubuntu from
-# $RONDO_UBUNTU_MIRROR), or from debootstrap's default mirror. The folder of RONDO_DATA is available inside. The script
+# SYSTEM: debian12, debian13, ubuntu24.04, ubuntu26.04. Packages come from the mirror that this machine uses (for Ubuntu
+# from $RONDO_UBUNTU_MIRROR), or from the distribution's own. The folder of RONDO_DATA is available inside. The script
 # needs root, debootstrap and 10 GB in $TMPDIR or /var/tmp. Its mounts are in a namespace of their own and end with it.
 # Exit status: that of the commands.
 set -euo pipefail
@@ -37,8 +37,9 @@ mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/n
 case $system in
 debian12) suite=bookworm ;;
 debian13) suite=trixie ;;
-ubuntu24.04) suite=noble mirror=${RONDO_UBUNTU_MIRROR:-} ;;
-*) fail "unknown system '$system'; the systems are debian12, debian13 and ubuntu24.04" ;;
+ubuntu24.04) suite=noble ;;
+ubuntu26.04) suite=resolute ;;
+*) fail "unknown system '$system'; the systems are debian12, debian13, ubuntu24.04 and ubuntu26.04" ;;
 esac
 [ "$(id -u)" -eq 0 ] || fail "making a system needs root: sudo scripts/in_root.sh $system"
 command -v debootstrap >/dev/null || fail "debootstrap is missing: apt-get install debootstrap"
@@ -51,9 +52,13 @@ mkdir -p "$root" && root=$(realpath "$root")
 if [ -e "$root/.in_root" ]; then
   [ "$(cat "$root/.in_root")" = "$system" ] || fail "$root is $(cat "$root/.in_root"), not $system"
 else
-  components=main
-  [ $suite != noble ] || components=main,universe
-  debootstrap --variant=minbase --components=$components "$suite" "$root" ${mirror:+"$mirror"} ||
+  components=main script=()
+  case $system in ubuntu*)
+    components=main,universe mirror=${RONDO_UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}
+    script=(gutsy) # all releases since then have one script; an older debootstrap does not know the newer names
+    ;;
+  esac
+  debootstrap --variant=minbase --components=$components "$suite" "$root" ${mirror:+"$mirror" "${script[@]}"} ||
     fail "debootstrap could not make $suite from ${mirror:-its own mirror}"
   # The settings with which this machine reaches its mirror: names, certificates, proxies. (debootstrap's Debian 12 has no
   # hosts file, as installed systems do: each look-up of localhost would take seconds.)
