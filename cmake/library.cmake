@@ -29,6 +29,17 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND CMAKE_CXX_COMPILER_ID 
   endforeach()
 endif()
 
+# The largest set of this machine, if it is known. Sanitized tests run only its kernels, unless --slow is given.
+set(rondo_largest_isa "")
+if("avx2" IN_LIST rondo_isas AND EXISTS /proc/cpuinfo)
+  file(STRINGS /proc/cpuinfo flags REGEX "^flags" LIMIT_COUNT 1)
+  if(flags MATCHES " avx512dq")
+    set(rondo_largest_isa avx512)
+  elseif(flags MATCHES " avx2")
+    set(rondo_largest_isa avx2)
+  endif()
+endif()
+
 # Compiles kernels five at a time, as UNITY_BUILD does with other sources; UNITY_BUILD includes CUDA from CMake 3.31 on. The list of
 # .cu files that `variable` names becomes a list of generated files, each of which includes five of them.
 function(rondo_join_kernels name variable)
@@ -169,7 +180,7 @@ function(rondo_library folder)
         set_target_properties(rondo_${name}_${isa} PROPERTIES CXX_VISIBILITY_PRESET hidden)
       endif()
       set(level ${rondo_kernel_flags})
-      if(RONDO_SANITIZE AND isa STREQUAL "generic" AND NOT rondo_isas STREQUAL "generic")  # sanitized tests rarely run it
+      if(RONDO_SANITIZE AND rondo_largest_isa AND NOT isa STREQUAL rondo_largest_isa)  # sanitized tests rarely run it
         set(level -O0)
       endif()
       target_compile_definitions(rondo_${name}_${isa} PRIVATE RONDO_ISA_SET=${isa})

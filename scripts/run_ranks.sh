@@ -22,7 +22,7 @@ fi
 
 asked=0
 declare -A told
-# shellcheck disable=SC2317 # called by the traps
+# shellcheck disable=SC2317,SC2329 # called by the traps
 stop() { # STATUS
   if [ "$asked" -eq 0 ]; then
     asked=$1
@@ -43,7 +43,7 @@ tell_ranks() {
 # Prints the states of mpirun's ranks, and of its daemons for ranks on other machines; Z: the process has ended.
 ranks() { ps -o stat= --ppid "$run"; }
 # Runs in the background until mpirun has ended.
-# shellcheck disable=SC2317
+# shellcheck disable=SC2317,SC2329
 guard() {
   trap '' INT TERM HUP # ignore signals to the process group; the script kills the guard when mpirun has ended
   local without=0

@@ -44,7 +44,7 @@ std::string printable(std::string_view text, std::string_view keep) {
   std::string shown;
   shown.reserve(text.size());
   auto escape = [&](const char* format, std::uint32_t value) {
-    char escaped[8];
+    char escaped[16];
     std::snprintf(escaped, sizeof escaped, format, value);
     shown += escaped;
   };

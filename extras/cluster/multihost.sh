@@ -101,7 +101,9 @@ done
 # ---- Outside: start head; run_ranks.sh passes signals to it and reports how it ended.
 if [ $inside -eq 0 ]; then
   command -v mpirun >/dev/null || unable "mpirun is not installed (package openmpi-bin)"
-  [[ $(mpirun --version 2>&1) == *"Open MPI"* ]] || unable "mpirun is not Open MPI's, whose flags are used here"
+  # (Ubuntu 26.04's cannot print its version, and names a file that only Open MPI has.)
+  mpirun --version 2>&1 | grep -q "Open MPI\|schizo-ompi" ||
+    unable "mpirun is not Open MPI's, whose flags are used here"
   for tool in ip tc; do command -v $tool >/dev/null || unable "$tool is not installed (package iproute2)"; done
 
   spaces=(--net --uts --ipc --mount --pid --fork --kill-child)

@@ -74,7 +74,7 @@ exec {alive}> >( (
   cat >/dev/null
   tear_down
 ) <&0 >/dev/null 2>&1 &)
-# shellcheck disable=SC2317 # called by the trap
+# shellcheck disable=SC2317,SC2329 # called by the trap
 finish() {
   local status=$?
   trap '' INT TERM HUP

@@ -139,7 +139,8 @@ PreTokenizer make_byte_level(const json& object) {
                                                          : std::optional<Regex>();
   return [=](std::string text, bool) {
     if (add_prefix_space && !text.starts_with(' ')) text.insert(0, " ");
-    const std::vector<Piece> pieces = regex ? regex->split(text) : std::vector<Piece>{{text, true}};
+    const std::vector<Piece> pieces =
+        regex ? regex->split(text) : std::vector<Piece>(1, Piece{text, true});
     Texts words;
     for (const Piece& piece : pieces) words.push_back(byte_level_encoded(piece.text));
     return words;

@@ -179,7 +179,9 @@ TEST(GroupNorm, KeepsChannelsLast) {
     const std::int64_t n = numel_of(sizes) / sizes[0];
     const Norm norm = [groups = groups](const Tensor& x, const Tensor& gamma, const Tensor& beta) {
       const Tensor y = group_norm(contiguous(x, MemoryFormat::channels_last), groups, gamma, beta);
-      if (x.dtype() == f32) EXPECT_TRUE(y.is_contiguous(MemoryFormat::channels_last));
+      if (x.dtype() == f32) {
+        EXPECT_TRUE(y.is_contiguous(MemoryFormat::channels_last));
+      }
       return y;
     };
     expect_that_of_f64(norm, columns_apart(sizes[0], n).view(sizes), sizes[1],

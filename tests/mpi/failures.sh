@@ -6,6 +6,8 @@ part=$1 program=$2
 shift 2
 run_ranks=$(dirname "${BASH_SOURCE[0]}")/../../scripts/run_ranks.sh # ends an mpirun that hangs
 status=0
+# shellcheck source=tests/support/open_mpi.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/open_mpi.sh"
 
 # expect RANKS HOW SENTENCE: exactly one line, or $least to $most lines, must be SENTENCE (a pattern). No line may
 # contain $without.
@@ -24,9 +26,8 @@ expect() {
 
 # After a rank has died, Open MPI 4 lets the others run for a second, Open MPI 5 for a quarter of a second, and Hydra not at
 # all. In a quarter of a second a busy machine may not run all of them.
-is_open_mpi=0 names_it=3
-if "$1" --version 2>&1 | grep -q "Open MPI\|OpenRTE"; then is_open_mpi=1; fi
-if "$1" --version 2>&1 | grep -q "(Open MPI) [5-9]"; then names_it=1; fi
+open_mpi=$(open_mpi_version "$1") names_it=3
+if [ "${open_mpi:-0}" -ge 5 ]; then names_it=1; fi
 
 case $part in
 two | three) # this many ranks: one fails, all fail, or they call different functions
@@ -51,7 +52,7 @@ waits) # ranks wait for one that has ended, hangs or never calls
   # All remaining ranks name the stopped rank, and no rank is blamed for passing the message on.
   RONDO_HEARTBEAT_TIMEOUT=3 least=3 most=3 expect 4 stopped "rank [0-2]: all_reduce [0-9]* failed: rank 3 has not been heard of for 3 s" "$@"
   expect 2 deadline "rank 0: all_reduce 1 gave up after 2 s of waiting for rank 1 to call it" "$@"
-  if [ $is_open_mpi = 1 ]; then
+  if [ -n "$open_mpi" ]; then
     least=$names_it most=3 expect 4 killed "rank [0-2]: all_reduce [0-9]* failed: rank 3 (process [0-9]*) has ended" "$@"
     least=$names_it most=3 expect 4 killed_reading "rank [0-2]: all_reduce [0-9]* failed: rank 3 (process [0-9]*) has ended" "$@"
   fi
@@ -66,10 +67,10 @@ end) # while ranks end
   RONDO_MPI_TIMEOUT=12 expect 2 end "rank 0: MPI_Finalize has not returned for 12 s (RONDO_MPI_TIMEOUT); some rank has not called it" "$@"
   expect 1 all "--model: unknown model resnet21" "$@"
   least=1 most=2 expect 3 later "rank [12]: the loss of rank [12] is nan" "$@"
-  if "$1" --version 2>&1 | grep -q "(Open MPI) [5-9]"; then # it drops their last output, and names the rank itself
+  if [ "${open_mpi:-0}" -ge 5 ]; then # it drops their last output, and names the rank itself
     output=$(timeout -k 20 60 "$run_ranks" "$@" -np 3 "$program" dies_at_end 2>&1) && status=1
     grep -q "process rank 2 with PID" <<<"$output" || { echo "dies_at_end: $output" && status=1; }
-  elif [ $is_open_mpi = 1 ]; then
+  elif [ -n "$open_mpi" ]; then
     # Seldom mpirun lets the other ranks finish when it sees the death, and they have nothing to say.
     said=0
     for _ in 1 2 3; do

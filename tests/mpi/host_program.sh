@@ -5,6 +5,8 @@ program=$1
 shift
 run_ranks=$(dirname "${BASH_SOURCE[0]}")/../../scripts/run_ranks.sh # ends an mpirun that hangs
 status=0
+# shellcheck source=tests/support/open_mpi.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/open_mpi.sh"
 export OMPI_MCA_btl_tcp_if_include=lo # or Open MPI 5 warns (choose_addresses in dist/transports/mpi/mpi_start.cpp)
 
 # run RANKS LEVEL HOW MPIRUN…: prints the output, and sets `code` to the status.
@@ -37,7 +39,7 @@ run 4 multiple halves "$@"
 # Ranks are those of the communicator: its rank 0 is the launcher's last rank.
 fails 4 funneled fails "rank 0 \[3 of MPI_COMM_WORLD\]: train.bin: no such file" "$@"
 RONDO_MPI_TIMEOUT=2 fails 3 multiple late "rank 2: MPI_Comm_dup of mpi_comm has not returned for 2 s (RONDO_MPI_TIMEOUT); some rank of mpi_comm has not called dist::init" "$@"
-if "$1" --version 2>&1 | grep -q "Open MPI\|OpenRTE"; then # Hydra gives the other ranks no time
+if [ -n "$(open_mpi_version "$1")" ]; then # Hydra gives the other ranks no time
   fails 4 multiple killed "rank [12]: all_reduce [0-9]* .*failed: rank 0 \[3 of MPI_COMM_WORLD\] (process [0-9]*) has ended" "$@"
 fi
 fails 2 funneled null "rank [01]: dist::init: mpi_comm is MPI_COMM_NULL; only ranks that are in the communicator call dist::init" "$@"

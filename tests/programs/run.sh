@@ -93,6 +93,8 @@ use_few_images() {
 }
 resnet=("$bin/cifar_resnet" --dataset fashion_mnist --limit 64 --batch 8 --lr 0.05 --threads 1) # 8 steps an epoch
 
+# shellcheck source=tests/support/open_mpi.sh
+. "$cases/../../support/open_mpi.sh"
 file=${case%_slow}
 case $file in resume_*) file=resume ;; esac
 [ -e "$cases/$file.sh" ] || fail "unknown case $case"

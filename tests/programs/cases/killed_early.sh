@@ -1,7 +1,6 @@
 # `kill -9` of a rank while the ranks start: before MPI_Init, in it (where only mpirun notices), while they connect.
 use_few_images
-[[ $("${mpirun[0]}" --version 2>&1) == *Open*RTE* || $("${mpirun[0]}" --version 2>&1) == *"Open MPI"* ]] ||
-  exit 77 # Hydra ends all of them at once
+[ -n "$(open_mpi_version "${mpirun[0]}")" ] || exit 77 # Hydra ends all of them at once
 printf '#!/bin/sh\necho $$ >"process.$OMPI_COMM_WORLD_RANK"\nexec "$@" 2>>"said.$OMPI_COMM_WORLD_RANK"\n' >to_file && chmod +x to_file
 slowest_end=0
 for round in $(seq "${ROUNDS:-4}"); do

@@ -329,7 +329,9 @@ TEST_F(CudaKernels, GradientsOfALinearLayer) {
     };
     const int before = products_with_sums();
     const Tensors there = gradients(dtype, gpu), here = gradients(f64, Device::cpu());
-    if (simulated_) EXPECT_EQ(products_with_sums() - before, is_fused) << dtype << ' ' << x;
+    if (simulated_) {
+      EXPECT_EQ(products_with_sums() - before, is_fused) << dtype << ' ' << x;
+    }
     for (std::size_t i = 0; i < there.size(); ++i)
       EXPECT_TRUE(all_close(converted(on_cpu(there[i]), f64), here[i], tolerance(dtype, 8, 30)))
           << dtype << ' ' << x << ' ' << i;
@@ -357,12 +359,16 @@ TEST_F(CudaKernels, GradientsOfALinearLayerThatAreWantedInPart) {
         const int before = products_with_sums();
         // The gradient of sum is one element that stands for all.
         linear(x.clone().requires_grad_(), weight, bias).sum().backward({}, twice, twice);
-        if (simulated_) EXPECT_EQ(products_with_sums() - before, of_weight && of_bias && !twice);
-        if (of_weight)
+        if (simulated_) {
+          EXPECT_EQ(products_with_sums() - before, of_weight && of_bias && !twice);
+        }
+        if (of_weight) {
           EXPECT_TRUE(all_close(converted(on_cpu(weight.grad().detach()), f64), rows,
                                 tolerance(bf16, 6, 30)));
-        if (of_bias)
+        }
+        if (of_bias) {
           EXPECT_EQ(on_cpu(bias.grad().detach()).to(f32).to_vector(), full({5}, 6.0).to_vector());
+        }
         weight.set_grad({});
         bias.set_grad({});
       }
