@@ -52,7 +52,7 @@ void NAdam::update(const NAdamOptions& o, const Parameter& x) {
   const Tensor now = mu(x.step()), next = mu(x.step() + 1.0);
   mu_product.mul_(now);
   lerp_(m, g, 1.0 - x.momentum);
-  lerp_(v, square(g), 1 - o.betas[1]);
+  average_square_(v, g, 1 - o.betas[1]);
   const Tensor step = (1.0 - now) / (1.0 - mu_product) * g + next / (1.0 - mu_product * next) * m;
   x.p.sub_(x.lr * (step / (sqrt(v / bias_correction(x, o.betas[1])) + o.eps)));
 }
@@ -77,7 +77,7 @@ void RAdam::update(const RAdamOptions& o, const Parameter& x) {
   const Tensor g = o.decoupled_weight_decay ? x.g : with_decay(x, o.weight_decay);
   const Tensor &m = x.state(1), &v = x.state(2);
   lerp_(m, g, 1.0 - x.momentum);
-  lerp_(v, square(g), 1 - o.betas[1]);
+  average_square_(v, g, 1 - o.betas[1]);
   const Tensor correction1 = bias_correction(x, x.momentum),
                correction2 = bias_correction(x, o.betas[1]);
   // ρ is the length of a plain average with the variance of v; below 5 the variance is not known.

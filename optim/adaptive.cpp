@@ -55,9 +55,9 @@ Adadelta::Adadelta(const Groups& groups)
 void Adadelta::update(const AdadeltaOptions& o, const Parameter& x) {
   const Tensor g = with_decay(x, o.weight_decay);
   const Tensor &v = x.state(1), &u = x.state(2);
-  lerp_(v, square(g), 1 - o.rho);
+  average_square_(v, g, 1 - o.rho);
   const Tensor d = sqrt(u + o.eps) / sqrt(v + o.eps) * g;
-  lerp_(u, square(d), 1 - o.rho);
+  average_square_(u, d, 1 - o.rho);
   x.p.sub_(x.lr * d);
 }
 
@@ -83,7 +83,7 @@ RMSprop::RMSprop(const Groups& groups)
 void RMSprop::update(const RMSpropOptions& o, const Parameter& x) {
   const Tensor g = with_decay(x, o.weight_decay);
   const Tensor& square_avg = x.state(1);
-  lerp_(square_avg, square(g), 1 - o.alpha);
+  average_square_(square_avg, g, 1 - o.alpha);
   Tensor variance = square_avg;
   if (o.centered) {
     lerp_(x.state(3), g, 1 - o.alpha);

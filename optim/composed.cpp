@@ -40,11 +40,15 @@ void ComposedOptimizer::decay(const Parameter& x, double weight_decay) {
 }
 
 void ComposedOptimizer::lerp_(const Tensor& average, const Tensor& x, double weight) {
-  average.add_(x - average, weight);
+  average.mul_(1 - weight).add_(x, weight);  // not + weight (x - average): after inf that is NaN
 }
 
 void ComposedOptimizer::lerp_(const Tensor& average, const Tensor& x, const Tensor& weight) {
-  average.add_(weight * (x - average));
+  average.mul_(1.0 - weight).add_(weight * x);
+}
+
+void ComposedOptimizer::average_square_(const Tensor& average, const Tensor& x, double weight) {
+  average.mul_(1 - weight).add_(x * weight * x);  // the square alone may be infinite
 }
 
 Tensor ComposedOptimizer::bias_correction(const Parameter& x, double beta) {

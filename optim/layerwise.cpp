@@ -92,7 +92,7 @@ LAMB::LAMB(const Groups& groups)
 void LAMB::update(const LAMBOptions& o, const Parameter& x) {
   const Tensor &m = x.state(1), &v = x.state(2);
   lerp_(m, x.g, 1.0 - x.momentum);
-  lerp_(v, square(x.g), 1 - o.betas[1]);
+  average_square_(v, x.g, 1 - o.betas[1]);
   const Tensor adam =
       m / bias_correction(x, x.momentum) / (sqrt(v / bias_correction(x, o.betas[1])) + o.eps);
   const Tensor d = add(adam, x.p, o.weight_decay);

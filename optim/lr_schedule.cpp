@@ -226,6 +226,11 @@ MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::function<double(st
   start();
 }
 
+void MultiplicativeLR::restart() {
+  last_step_ = -1;
+  step();  // PyTorch multiplies at this step, too
+}
+
 // ---- Schedules of schedules
 // --------------------------------------------------------------------------
 

@@ -65,7 +65,9 @@ class LRSchedule {
 
   /// Performs step 0 from the current rate; constructors call it last.
   virtual void start();
-  /// Performs step 0 from the rate that the optimizer had when this schedule was constructed.
+  /// Performs step 0 within a SequentialLR: from the rate that the optimizer had when this schedule
+  /// was constructed, or from the current rate, if the schedule knows nothing else (SWALR,
+  /// MultiplicativeLR), as PyTorch does.
   virtual void restart();
 
   Optimizer* optimizer_;
@@ -229,6 +231,7 @@ class MultiplicativeLR final : public LRSchedule {
 
  private:
   double next_lr(std::size_t, double lr) override { return lr * f_(last_step_); }
+  void restart() override;
   std::map<std::string, std::vector<double>> settings() const override { return {}; }
   void load_settings(const std::map<std::string, std::vector<double>>&) override {}
   std::function<double(std::int64_t)> f_;

@@ -127,6 +127,7 @@ class SWALR final : public LRSchedule {
  private:
   double first_lr(std::size_t group, double lr) override { return next_lr(group, lr); }
   double next_lr(std::size_t group, double lr) override;
+  void restart() override { start(); }
   std::map<std::string, std::vector<double>> settings() const override;
   void load_settings(const std::map<std::string, std::vector<double>>& values) override;
 

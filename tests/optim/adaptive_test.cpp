@@ -2,6 +2,9 @@
 
 #include "optim/adaptive.h"
 
+#include <cmath>
+
+#include "optim/adam_family.h"
 #include "optim/trajectory.h"
 #include "support/errors.h"
 
@@ -59,6 +62,23 @@ TEST(RMSprop, KeepsOnlyTheStateThatItsOptionsNeed) {
   EXPECT_EQ(names({}), "0.step 0.square_avg ");
   EXPECT_EQ(names({.momentum = 0.9}), "0.step 0.square_avg 0.momentum_buffer ");
   EXPECT_EQ(names({.centered = true}), "0.step 0.square_avg 0.grad_avg ");
+}
+
+/// The square of 1e20 is infinite in f32, a hundredth of it is not; later steps are finite, too.
+TEST(AdaptiveOptimizers, SurviveOneLargeGradient) {
+  const auto after = [](const auto& make) {
+    const Tensor p = ones({1}).requires_grad_();
+    const auto optimizer = make(Tensors{p});
+    for (int step = 0; step < 12; ++step) {
+      p.set_grad(full({1}, step == 0 ? 1e20 : 1.0));
+      optimizer->step();
+    }
+    return p.item<float>();
+  };
+  EXPECT_FLOAT_EQ(after([](Tensors p) { return std::make_unique<RMSprop>(p); }), 0.9F);
+  EXPECT_FLOAT_EQ(after([](Tensors p) { return std::make_unique<Adadelta>(p); }), 1);
+  EXPECT_TRUE(std::isfinite(after([](Tensors p) { return std::make_unique<optim::NAdam>(p); })));
+  EXPECT_TRUE(std::isfinite(after([](Tensors p) { return std::make_unique<optim::RAdam>(p); })));
 }
 
 TEST(AdaptiveOptimizers, RefuseOptionsThatMakeNoSense) {

@@ -7,6 +7,7 @@
 
 #include "nn/containers.h"
 #include "nn/linear.h"
+#include "optim/lr_schedule.h"
 #include "optim/sgd.h"
 #include "support/errors.h"
 #include "support/golden.h"
@@ -138,6 +139,39 @@ TEST(SWALR, FollowsPyTorch) {
       "swa.linear",
       {.swa_lr = std::vector{0.05, 0.2}, .anneal_epochs = 15, .anneal_strategy = Anneal::linear});
   expect_swa_rates("swa.at_once", {.swa_lr = 0.05, .anneal_epochs = 0});
+}
+
+/// Schedules that know only the current rate go on with it.
+TEST(SWALR, AfterAnotherScheduleGoesOnWithTheRate) {
+  const auto rates = [](const auto& make_second) {
+    SGD o(test::hashed_parameters(), {.lr = 0.5});
+    auto first = std::make_shared<CosineAnnealingLR>(
+        o, CosineAnnealingLROptions{.t_max = 5, .eta_min = 0.01});
+    SequentialLR schedule({first, make_second(o)}, {4});
+    std::vector<double> all;
+    for (int step = 0; step < 9; ++step, schedule.step())
+      if (step >= 3) all.push_back(o.lr());
+    return all;
+  };
+  const auto expect = [](const std::vector<double>& mine, const std::vector<double>& pytorchs) {
+    ASSERT_EQ(mine.size(), pytorchs.size());
+    for (std::size_t i = 0; i < mine.size(); ++i) EXPECT_NEAR(mine[i], pytorchs[i], 1e-15);
+  };
+  expect(rates([](SGD& o) {
+           return std::make_shared<SWALR>(o, SWALROptions{.swa_lr = 0.05, .anneal_epochs = 4});
+         }),
+         {0.1792908363781379, 0.1792908363781379, 0.16035663176319978, 0.11464541818906894,
+          0.06893420461493811, 0.05});
+  expect(rates([](SGD& o) {
+           return std::make_shared<SWALR>(o, SWALROptions{.swa_lr = 0.05, .anneal_epochs = 0});
+         }),
+         {0.1792908363781379, 0.05, 0.05, 0.05, 0.05, 0.05});
+  expect(rates([](SGD& o) {
+           return std::make_shared<MultiplicativeLR>(
+               o, [](std::int64_t e) { return 1.0 / static_cast<double>(e + 2); });
+         }),
+         {0.1792908363781379, 0.08964541818906895, 0.02988180606302298, 0.007470451515755745,
+          0.0014940903031511492, 0.0002490150505251915});
 }
 
 TEST(SWALR, RefusesSettingsThatMakeNoSense) {
