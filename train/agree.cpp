@@ -1,8 +1,11 @@
 #include "train/agree.h"
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <variant>
 
 #include "train/gradient_sync.h"
@@ -54,8 +57,13 @@ void check_options(const FitOptions& options, const FitData& data, nn::Module& m
 
 void agree_on_options(const optim::Optimizer& optimizer, const optim::LRSchedule& schedule,
                       const FitData& data, dist::Communicator& comm, const FitOptions& options) {
+  // Numbers with all digits.
+  const auto text = []<class T>(const T& value) {
+    if constexpr (std::is_floating_point_v<T>) return fmt::format("{}", value);
+    return concat(value);
+  };
   const auto agree = [&](const std::string& what, const auto& value) {
-    comm.agree(what, concat(value));
+    comm.agree(what, text(value));
   };
   agree("epochs", options.epochs);
   agree("sync", options.sync == Sync::ddp ? "ddp" : "average");
@@ -97,7 +105,7 @@ void agree_on_options(const optim::Optimizer& optimizer, const optim::LRSchedule
         std::string settings;
         for (const auto& [name, values] : state.values) {
           settings += concat(' ', name);
-          for (const double value : values) settings += concat(' ', value);
+          for (const double value : values) settings += ' ' + text(value);
         }
         agree(state.type, settings);
         agree("number of schedules in it", state.children.size());

@@ -124,7 +124,10 @@ class FitRun {
   void train_epoch() {
     auto start = Clock::now();
     std::int64_t images = train_batches();
-    if (result_.stopped_by != 0) return;
+    if (result_.stopped_by != 0) {
+      sync_->finish();  // all ranks return the same model
+      return;
+    }
     if (options_.join) join();
     take_losses(true);
     sync_->finish();
@@ -144,7 +147,10 @@ class FitRun {
   /// Trains for the rest of the epoch, or until a stop is requested; returns the number of images.
   std::int64_t train_batches() {
     const std::int64_t batches = data_.train.size();
-    std::int64_t images = data_.train_images - position_.step * data_.batch_size, done = 0;
+    // 0 if the run was stopped after the last, smaller batch.
+    std::int64_t images =
+        std::max<std::int64_t>(0, data_.train_images - position_.step * data_.batch_size);
+    std::int64_t done = 0;
     ProgressBar bar(reports() ? options_.out : nullptr,
                     fmt::format("epoch {}/{}", position_.epoch + 1, options_.epochs), images, "img",
                     options_.progress);
@@ -249,7 +255,7 @@ class FitRun {
     result_.stopped_early = !callbacks_.on_epoch_end(report, *comm_);
     tested_ = true;
     save(is_best);
-    if (!is_complete()) ask_whether_to_stop();
+    ask_whether_to_stop();  // after the last epoch, too: the program may go on with another run
   }
 
   EpochReport report_of_epoch() const {

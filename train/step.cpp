@@ -1,6 +1,7 @@
 #include "train/step.h"
 
 #include <algorithm>
+#include <set>
 
 #include "autograd/autocast.h"
 #include "autograd/grad_mode.h"
@@ -15,12 +16,26 @@ namespace {
 /// The number of steps without a graph before a capture.
 constexpr std::int64_t warm_up = 3;
 
+/// The model's parameters that are not the optimizer's. ZeRO's pieces of a parameter belong to it.
+Tensors parameters_without(const optim::Optimizer& optimizer, nn::Module& model) {
+  std::set<const TensorImpl*> trained;
+  for (const Tensor& parameter : optimizer.parameters()) {
+    trained.insert(&parameter.impl());
+    trained.insert(parameter.impl().constant_base.lock().get());
+  }
+  Tensors others;
+  for (const Tensor& parameter : model.parameters())
+    if (!trained.contains(&parameter.impl())) others.push_back(parameter);
+  return others;
+}
+
 }  // namespace
 
 TrainStep::TrainStep(TrainStepOptions options)
     : options_(std::move(options)),
       own_sync_(options_.sync == nullptr ? make_sync(options_.ddp, options_.rank) : nullptr),
-      sync_(options_.sync != nullptr ? options_.sync : own_sync_.get()) {
+      sync_(options_.sync != nullptr ? options_.sync : own_sync_.get()),
+      untrained_(parameters_without(options_.optimizer, options_.model)) {
   require(options_.ddp == nullptr || options_.sync == nullptr,
           "TrainStep: ddp and sync cannot be combined");
   if (!options_.criterion) options_.criterion = default_criterion;
@@ -53,14 +68,15 @@ void TrainStep::operator()(std::span<const data::Batch> batches,
   }
   if (!fits_graph(batch)) {
     run(batches, where);
-    return;
+  } else {
+    options_.optimizer.require_valid_rates();
+    NoGradGuard no_grad;
+    input_.copy_(batch.input);
+    target_.copy_(batch.target);
+    graph_->replay();
+    sync_->replayed(graph_loss_, where);
   }
-  options_.optimizer.require_valid_rates();
-  NoGradGuard no_grad;
-  input_.copy_(batch.input);
-  target_.copy_(batch.target);
-  graph_->replay();
-  sync_->replayed(graph_loss_, where);
+  sync_->after_step();  // not captured: an average is not due in every step
 }
 
 std::int64_t TrainStep::warm_up_steps() const { return std::max(warm_up, sync_->warm_up_steps()); }
@@ -79,33 +95,39 @@ Tensor TrainStep::run(std::span<const data::Batch> batches,
            [this](const Tensor& mean) {
              return options_.scaler != nullptr ? options_.scaler->scale(mean) : mean;
            },
-       .zero_grad = [this] { options_.optimizer.zero_grad(); },
+       .zero_grad =
+           [this] {
+             options_.optimizer.zero_grad();
+             for (const Tensor& parameter : untrained_) parameter.zero_grad();
+           },
        .where = where,
        .criterion = options_.criterion,
        .amp = options_.amp,
        .trace = options_.trace,
        .overlap = options_.overlap});
-  update();
+  optimize();
   return loss;
 }
 
 void TrainStep::update() {
-  {
-    const TimelineTrace::Span span(options_.trace, "optimizer");
-    if (options_.max_grad_norm > 0) {
-      if (options_.scaler != nullptr) options_.scaler->unscale_(options_.optimizer);
-      const Tensor norm =
-          sync_->clip_grad_norm(options_.model.parameters(), options_.max_grad_norm);
-      if (options_.observe_norm) options_.observe_norm(norm);
-    }
-    if (options_.scaler == nullptr) {
-      options_.optimizer.step();
-    } else {
-      options_.scaler->step(options_.optimizer);
-      options_.scaler->update();
-    }
-  }
+  optimize();
   sync_->after_step();
+}
+
+void TrainStep::optimize() {
+  const TimelineTrace::Span span(options_.trace, "optimizer");
+  if (options_.max_grad_norm > 0) {
+    if (options_.scaler != nullptr) options_.scaler->unscale_(options_.optimizer);
+    const Tensor norm =
+        sync_->clip_grad_norm(options_.optimizer.parameters(), options_.max_grad_norm);
+    if (options_.observe_norm) options_.observe_norm(norm);
+  }
+  if (options_.scaler == nullptr) {
+    options_.optimizer.step();
+  } else {
+    options_.scaler->step(options_.optimizer);
+    options_.scaler->update();
+  }
 }
 
 bool TrainStep::fits_graph(const data::Batch& batch) const {

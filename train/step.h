@@ -80,6 +80,8 @@ class TrainStep {
 
  private:
   Tensor run(std::span<const data::Batch> batches, const std::function<std::string()>& where);
+  /// Clips the gradients and updates the parameters.
+  void optimize();
   bool fits_graph(const data::Batch& batch) const;
   std::int64_t warm_up_steps() const;
   void capture(const data::Batch& batch);
@@ -87,6 +89,7 @@ class TrainStep {
   TrainStepOptions options_;
   std::unique_ptr<GradientSync> own_sync_;
   GradientSync* sync_;
+  Tensors untrained_;  // their gradients would otherwise grow from step to step
   // The graph, its input batch, and its loss.
   std::optional<cuda::Graph> graph_;
   Tensor input_, target_, graph_loss_;

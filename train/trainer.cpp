@@ -9,10 +9,18 @@
 namespace rondo::train {
 namespace {
 
-/// Keeps the optimizer's learning rate.
-std::unique_ptr<optim::LRSchedule> constant(optim::Optimizer& optimizer) {
-  return std::make_unique<optim::LambdaLR>(optimizer, [](std::int64_t) { return 1.0; });
-}
+/// Leaves the learning rate alone: a callback may set it. In a checkpoint it is a LambdaLR, as
+/// older ones have it.
+class NoSchedule final : public optim::LRSchedule {
+ public:
+  explicit NoSchedule(optim::Optimizer& optimizer) : LRSchedule(optimizer) {}
+  const char* type() const override { return "LambdaLR"; }
+
+ private:
+  double next_lr(std::size_t, double lr) override { return lr; }
+  std::map<std::string, std::vector<double>> settings() const override { return {}; }
+  void load_settings(const std::map<std::string, std::vector<double>>&) override {}
+};
 
 }  // namespace
 
@@ -50,7 +58,8 @@ FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
                                                        .uneven = options_.uneven});
   const std::int64_t steps =
       options_.epochs * steps_of(share.most_batches, fit.accumulate_grad_batches);
-  auto schedule = options_.schedule ? options_.schedule(optimizer_, steps) : constant(optimizer_);
+  auto schedule = options_.schedule ? options_.schedule(optimizer_, steps)
+                                    : std::make_unique<NoSchedule>(optimizer_);
   return train::fit(model_, optimizer_, *schedule,
                     {.train = share.loader,
                      .train_images = share.images,

@@ -46,7 +46,8 @@ struct Normalized {
     const Tensor about = rondo::mean(x.detach(), dims, true);
     const Tensor own = to(rondo::mean(x - about, dims, true), f64) + to(about, f64);
     const std::int64_t channels = own.numel(), count = x.numel() / channels;
-    const Tensor sums = own * static_cast<double>(count);
+    // A rank without values has sums of 0, which are recorded: its backward must meet the others'.
+    const Tensor sums = count > 0 ? own * static_cast<double>(count) : to(sum(x, dims, true), f64);
     const Tensor own_n = full({1}, count, {.dtype = f64, .device = x.device()});
     const Tensor totals = sum_over_ranks(cat({reshape(sums, {channels}), own_n}, 0));
     const Tensor wide_n = narrow(totals, 0, channels, 1).detach(), n = to(wide_n, x.dtype());

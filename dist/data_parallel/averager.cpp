@@ -1,6 +1,8 @@
 #include "dist/data_parallel/averager.h"
 
+#include <limits>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -50,13 +52,14 @@ ParameterAverager::ParameterAverager(nn::Module& model, std::shared_ptr<Communic
 // Ranks with different options would average in different steps, or update differently, and end
 // with different models.
 void ParameterAverager::agree_on_options() const {
-  std::string text =
-      concat("every ", options_.every, " steps after ", options_.warmup_steps, " to warm up");
-  if (options_.group_every > 0) text += concat(", in groups every ", options_.group_every);
+  std::ostringstream text;
+  text.precision(std::numeric_limits<double>::max_digits10);
+  text << "every " << options_.every << " steps after " << options_.warmup_steps << " to warm up";
+  if (options_.group_every > 0) text << ", in groups every " << options_.group_every;
   if (has_outer_step())
-    text += concat(", with outer lr ", options_.outer_lr, ", momentum ", options_.outer_momentum);
-  if (options_.async) text += ", asynchronously";
-  comm_->agree("averages", text);
+    text << ", with outer lr " << options_.outer_lr << ", momentum " << options_.outer_momentum;
+  if (options_.async) text << ", asynchronously";
+  comm_->agree("averages", text.str());
 }
 
 ParameterAverager::~ParameterAverager() {

@@ -145,6 +145,32 @@ TEST(GradientSyncStrategy, CanBeWrittenOutside) {
   EXPECT_EQ(halved.steps, 1);
 }
 
+/// The gradients of a frozen part that still requires them are neither clipped nor kept.
+TEST(TrainStep, ParametersThatNoOptimizerTrainsDoNotCount) {
+  manual_seed(1);
+  nn::Linear body(3, 4), head(4, 2);
+  nn::Sequential model(body, head);
+  const Tensors all = model.parameters(), of_head(all.begin() + 2, all.end());
+  optim::SGD sgd(of_head, {.lr = 0});
+  std::vector<double> norms;
+  train::TrainStep step(
+      {.model = model,
+       .optimizer = sgd,
+       .max_grad_norm = INFINITY,
+       .observe_norm = [&](const Tensor& norm) { norms.push_back(norm.item()); }});
+  const data::Batch batch{randn({4, 3}), zeros({4}, {.dtype = i64})};
+  std::vector<std::vector<float>> of_body;
+  for (int i = 0; i < 3; ++i) {
+    step(batch, {});
+    of_body.push_back(all[0].grad().to_vector());
+  }
+  EXPECT_EQ(of_body[2], of_body[0]);
+  double squares = 0;
+  for (const Tensor& p : of_head)
+    for (const double g : p.grad().to_vector<double>()) squares += g * g;
+  for (const double norm : norms) EXPECT_NEAR(norm, std::sqrt(squares), 1e-6);
+}
+
 // The scale is a power of two, so scaled and unscaled gradients are bit-identical.
 TEST(GradientSyncStrategy, ReproducibleStepsScaleTheirLoss) {
   test::on_ranks(2, [](Comm comm) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <sstream>
 
 #include "autograd/ops/loss.h"
@@ -189,6 +190,81 @@ TEST(Trainer, ARunThatWasStoppedEarlyStaysSo) {
   };
   train(false, 2);
   EXPECT_THAT(train(true, 5), testing::HasSubstr("is complete: 2 epochs, stopped early"));
+}
+
+train::TrainerOptions alone(std::int64_t epochs, train::FitOptions fit = {}) {
+  return {.epochs = epochs,
+          .batch_size = 8,
+          .comm = dist::init({.backend = "self"}),
+          .threads = 1,
+          .out = nullptr,
+          .fit = std::move(fit)};
+}
+
+/// Without a schedule the rate is the program's: callbacks and later runs may set it.
+TEST(Trainer, WithoutAScheduleTheRateIsLeftAlone) {
+  Net net;
+  optim::SGD sgd(net.parameters(), {.lr = 0.1});
+  const auto rates = [&](train::FitOptions options) {
+    return train::Trainer(net, sgd, alone(2, std::move(options))).fit(clouds(16)).steps.lr;
+  };
+  EXPECT_EQ(rates({.on_epoch =
+                       [&](const train::EpochReport&) {
+                         sgd.set_lr(0.01);
+                         return true;
+                       }}),
+            (std::vector<double>{0.1, 0.1, 0.01, 0.01}));
+  sgd.set_lr(0.5);
+  EXPECT_EQ(rates({}), (std::vector<double>{0.5, 0.5, 0.5, 0.5}));
+}
+
+/// The program may go on with another run, and would never learn of the signal.
+TEST(Trainer, ASignalInTheLastEpochIsReported) {
+  Net net;
+  optim::SGD sgd(net.parameters(), {.lr = 0.1});
+  const train::FitResult result =
+      train::Trainer(net, sgd,
+                     alone(2, {.on_epoch =
+                                   [](const train::EpochReport& report) {
+                                     if (report.epoch == 2) std::raise(SIGTERM);
+                                     return true;
+                                   }}))
+          .fit(clouds(16));
+  EXPECT_EQ(result.epochs, 2);
+  EXPECT_EQ(result.stopped_by, SIGTERM);
+}
+
+TEST(Trainer, ARunThatStoppedAfterAnEpochsLastBatchHasNoNegativeSpeed) {
+  test::TemporaryFolder folder;
+  struct Stop final : train::Callback {
+    void on_step_end(const train::StepReport& report) override {
+      if (report.step == 4) std::raise(SIGTERM);
+    }
+  };
+  for (const bool resume : {false, true}) {
+    Net net;
+    optim::SGD sgd(net.parameters(), {.lr = 0.1});
+    train::FitOptions options{.checkpoint_dir = folder.path(), .resume = resume};
+    if (!resume) options.callbacks = {std::make_shared<Stop>()};
+    options.on_epoch = [](const train::EpochReport& report) {
+      EXPECT_GE(report.img_per_s, 0);
+      return true;
+    };
+    const auto result = train::Trainer(net, sgd, alone(1, options)).fit(clouds(28));  // 8 8 8 4
+    EXPECT_EQ(result.stopped_by, resume ? 0 : SIGTERM);
+    EXPECT_GE(result.img_per_s, 0);
+  }
+}
+
+/// Numbers that print alike differ all the same.
+TEST(Trainer, RanksCompareAllDigits) {
+  test::on_ranks(2, [](std::shared_ptr<dist::Communicator> comm) {
+    Net net;
+    optim::SGD sgd(net.parameters(), {.lr = comm->rank() == 0 ? 0.1 : 0.1000004});
+    train::Trainer trainer(net, sgd, {.batch_size = 8, .comm = comm, .threads = 1, .out = nullptr});
+    EXPECT_THAT(test::message_of<Error>([&] { trainer.fit(clouds(16)); }),
+                testing::HasSubstr("0.1000004"));
+  });
 }
 
 TEST(Trainer, NamesWhatVisitLeavesOut) {

@@ -4,6 +4,7 @@
 #include "dist/data_parallel/zero.h"
 
 #include "tensor/creation.h"
+#include "train/evaluate.h"
 #include "train/sync/ddp.h"
 #include "train/sync/strategies.h"
 
@@ -14,11 +15,11 @@ class ZeroSync final : public DdpSync {
  public:
   ZeroSync(nn::Module& model, optim::Optimizer& optimizer, std::shared_ptr<dist::Communicator> comm,
            const dist::DdpOptions& options)
-      : DdpSync(model, std::move(comm), options), zero_(ddp()) {
+      : DdpSync(model, std::move(comm), options), zero_(ddp()), device_(device_of(model)) {
     zero_.shard(optimizer);
   }
   Tensor clip_grad_norm(const Tensors&, double max_norm) override {
-    return full({1}, zero_.clip_grad_norm(max_norm), {.dtype = f64});
+    return full({1}, zero_.clip_grad_norm(max_norm), {.dtype = f64, .device = device_});
   }
   /// All ranks get all parameters.
   void after_step() override { zero_.gather(); }
@@ -26,6 +27,7 @@ class ZeroSync final : public DdpSync {
 
  private:
   dist::ZeroSharding zero_;
+  Device device_;
 };
 
 }  // namespace

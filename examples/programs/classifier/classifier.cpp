@@ -331,9 +331,7 @@ class ClassifierProgram {
 
   void report(nn::AnyModule& model, const rd::train::FitResult& result) {
     std::string hash = rd::io::param_hash(model.state_dict());
-    // With --sync average the ranks' parameters differ between two averages. A run that a signal
-    // stopped there reports rank 0's hash.
-    if (result.stopped_by == 0) comm_->agree("the hash of the trained model", hash);
+    comm_->agree("the hash of the trained model", hash);
     if (out_ != nullptr) {
       std::string directory = flags_.checkpoint_dir;
       if (result.stopped_by != 0) {

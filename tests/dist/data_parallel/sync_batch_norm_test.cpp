@@ -6,6 +6,7 @@
 
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "dist/collectives/functional.h"
 #include "support/ddp_checks.h"
 #include "support/ranks.h"
@@ -58,6 +59,34 @@ TEST_P(SyncBatchNormTest, EqualsOneProcess) {
     mine.eval();
     if (r == 0) mine(randn({2, 3, 4, 4}, {.dtype = f64}));
     comm->barrier();
+  });
+}
+
+/// A rank without images takes part in the sums, and changes nothing.
+TEST_P(SyncBatchNormTest, ARankMayHaveNoImages) {
+  test::on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    const bool is_last = comm->rank() + 1 == comm->world_size();
+    test::SyncNormed whole, mine;
+    test::set_weights(whole, 3);
+    test::set_weights(mine, 3);
+    convert_sync_batch_norm(mine, comm);
+    Generator generator(1);
+    const Tensor x = randn({3, 3, 4, 4}, {}, generator);
+    const Tensor want = whole(x), got = mine(is_last ? x : x.narrow(0, 0, 0));
+    sum(square(want)).backward();
+    sum(square(got)).backward();
+    if (is_last) {
+      EXPECT_TRUE(test::all_close(got, want, 1e-5, 1e-5));
+    }
+    const auto buffers = whole.named_buffers(), own_buffers = mine.named_buffers();
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      EXPECT_TRUE(test::all_close(own_buffers[i].tensor, buffers[i].tensor, 1e-5, 1e-5));
+    const auto parameters = whole.named_parameters(), own = mine.named_parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const Tensor g = own[i].tensor.grad().clone();
+      comm->all_reduce(g);
+      EXPECT_TRUE(test::all_close(g, parameters[i].tensor.grad(), 1e-4, 1e-4)) << own[i].name;
+    }
   });
 }
 

@@ -8,8 +8,15 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/shape.h"
 #include "dist/launch/device.h"
 #include "dist/transports/nccl/nccl_api.h"
+#include "nn/activation.h"
+#include "nn/containers.h"
+#include "nn/linear.h"
+#include "optim/sgd.h"
+#include "support/ddp_checks.h"
 #include "support/gpu_training.h"
 #include "support/host_cudart.h"
 #include "support/host_nccl.h"
@@ -20,6 +27,7 @@
 #include "tensor/cuda.h"
 #include "tensor/cuda/allocator.h"
 #include "train/trace.h"
+#include "train/trainer.h"
 
 namespace rondo::train {
 namespace {
@@ -63,6 +71,49 @@ TEST_P(GpuRanks, CapturedWithItsAllReducesIsTheSame) {
   }
 }
 
+using GpuFit = GpuRanks;
+/// The parameters of each rank after `fit` with these options.
+std::array<std::vector<float>, 2> fitted(const FitOptions& options) {
+  std::array<std::vector<float>, 2> all;
+  test::on_ranks(2, [&](std::shared_ptr<dist::Communicator> comm) {
+    nn::Sequential net(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 2));
+    test::set_weights(net, 5);
+    optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+    Generator generator(7);
+    const Tensor x = randn({96, 4}, {}, generator), y = (x.select(1, 0) > 0).to(i64);
+    Trainer trainer(net, sgd,
+                    {.epochs = 2,
+                     .batch_size = 8,
+                     .device = "cuda",
+                     .comm = comm,
+                     .threads = 1,
+                     .out = nullptr,
+                     .fit = options});
+    trainer.fit(std::make_shared<data::TensorDataset>(x, y));
+    auto& mine = all[static_cast<std::size_t>(comm->rank())];
+    for (const Tensor& p : net.parameters())
+      for (const float v : p.detach().to(Device::cpu()).to_vector()) mine.push_back(v);
+  });
+  return all;
+}
+
+/// An average that is due in some steps only is not captured.
+TEST_P(GpuFit, AveragesWithAndWithoutAGraph) {
+  const FitOptions eager{.sync = Sync::average, .averaging = {.every = 5}};
+  FitOptions captured = eager;
+  captured.graph = true;
+  const auto plain = fitted(eager), graph = fitted(captured);
+  EXPECT_EQ(plain[0], plain[1]);
+  EXPECT_EQ(graph[0], graph[1]);
+  EXPECT_EQ(graph[0], plain[0]);
+}
+
+TEST_P(GpuFit, ZeroClipsTheGradients) {
+  const auto clipped = fitted({.zero = true, .max_grad_norm = 0.1});
+  EXPECT_EQ(clipped[0], clipped[1]);
+  EXPECT_NE(clipped[0], fitted({.zero = true})[0]);
+}
+
 using GpuTraces = GpuRanks;
 TEST_P(GpuTraces, ATraceDrawsNcclsCollectives) {
   const std::filesystem::path path =
@@ -87,6 +138,7 @@ TEST_P(GpuTraces, ATraceDrawsNcclsCollectives) {
 
 INSTANTIATE_TEST_SUITE_P(SgdAndAdam, GpuRanks, ::testing::Values(0, 1));
 INSTANTIATE_TEST_SUITE_P(TimelineTrace, GpuTraces, ::testing::Values(0));
+INSTANTIATE_TEST_SUITE_P(Fit, GpuFit, ::testing::Values(0));
 
 // The program's own stream copies x, which is freed meanwhile. The memory must not be reused before
 // the copy.
