@@ -70,6 +70,7 @@ bool Tensor::requires_grad() const {
 
 const Tensor& Tensor::requires_grad_(bool value) const {
   impl("requires_grad_");
+  if (value && !is_leaf()) return *this;  // it has a gradient already
   require<AutogradError>(is_leaf(),
                          "requires_grad_: the tensor is the result of a recorded op; "
                          "use detach() to cut it off");

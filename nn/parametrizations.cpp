@@ -31,7 +31,7 @@ Tensor norm_except(const Tensor& v, std::optional<std::int64_t> dim) {
 }  // namespace
 
 WeightNorm::WeightNorm(const Tensor& weight, const WeightNormOptions& options) {
-  if (options.dim) dim = dimension("weight_norm", *options.dim, weight);
+  if (options.dim && *options.dim != -1) dim = dimension("weight_norm", *options.dim, weight);
   const NoGradGuard no_grad;
   original0 = norm_except(weight, dim);
   original1 = weight.clone();

@@ -17,7 +17,7 @@
 namespace rondo::nn {
 
 struct WeightNormOptions {
-  std::optional<std::int64_t> dim = 0;  // nullopt: one norm for all elements
+  std::optional<std::int64_t> dim = 0;  // nullopt, and -1 as in PyTorch: one norm for all elements
 };
 
 /// weight = g v / ‖v‖ (Salimans and Kingma 2016): original0 is g, original1 is v. There is one norm

@@ -133,10 +133,9 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
                  " does not lead from ", first, " to ", last);
   const bool integers = start.dtype() != f64 && end.dtype() != f64 && step.dtype() != f64;
   if (!options.dtype) options.dtype = integers ? i64 : f32;
-  if (integers || options.dtype == i64) {
+  if (integers) {
     const std::int64_t a = start.to<std::int64_t>(), b = end.to<std::int64_t>();
     const std::int64_t s = step.to<std::int64_t>();
-    require<Error>(s != 0, "arange: a step of ", by, " becomes 0 in ", *options.dtype);
     std::int64_t distance = 0;
     require<ShapeError>(!__builtin_sub_overflow(b, a, &distance) &&
                             distance != std::numeric_limits<std::int64_t>::min(),
@@ -146,6 +145,12 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
   }
   const double count = std::ceil((last - first) / by);
   require<ShapeError>(count < 0x1p60, "arange: ", count, " values are too many");
+  if (is_integral(*options.dtype)) {  // as PyTorch: counted before they are rounded towards 0
+    require<Error>(step.to<std::int64_t>() != 0, "arange: a step of ", by, " becomes 0 in ",
+                   *options.dtype);
+    return progression<std::int64_t>(static_cast<std::int64_t>(count), options,
+                                     start.to<std::int64_t>(), step.to<std::int64_t>());
+  }
   return progression<double>(static_cast<std::int64_t>(count), options, first, by);
 }
 
@@ -159,6 +164,8 @@ Tensor spaced(const char* op, double start, double end, std::int64_t steps, Tens
               F f) {
   const OpName name(op);
   require<Error>(steps >= 0, op, ": expected a number of steps >= 0, got ", steps);
+  if (options.dtype && is_integral(*options.dtype))
+    start = std::trunc(start), end = std::trunc(end);
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   // Counted from the nearer end, so that both ends are exact and the sequence is symmetric.
   return sequence<double>(steps, options, [=](std::int64_t i) {

@@ -106,7 +106,8 @@ struct PowBackward final : Node {
     }
     if (wants(1)) {
       Tensor flat = logical_and(eq(base, 0), ge(exponent, 0));  // 0^b stays 0
-      db = sum_to(mul(dy[0], mul(y.get(*this), log(masked_fill(base, flat, 1)))), b_shape);
+      const Tensor logarithm = log(to(masked_fill(base, flat, 1), dy[0].dtype()));
+      db = sum_to(mul(dy[0], mul(y.get(*this), logarithm)), b_shape);
     }
     return {da, db};
   }
@@ -223,6 +224,11 @@ Tensor mul_in(DType dtype, const Tensor& a, const Tensor& b) {
 Tensor div_in(DType dtype, const Tensor& a, const Tensor& b) {
   dtype = float_type(dtype);
   return record<DivBackward>({a, b}, compute(BinaryOp::div, a, b, dtype, dtype, {}, "div"), a, b);
+}
+/// A number as an operand of a quotient, which is a float: u8 has no 256, but x / 256 exists.
+Tensor wrapped_for_div(const Tensor& x, Scalar value) {
+  x.require_defined("div", "the tensor");
+  return wrapped(x, is_floating(x.dtype()) ? value : Scalar(value.to<double>()), "div");
 }
 void check_divisor(const Tensor& b, DType dtype, const char* op) {
   if (is_floating(dtype)) return;
@@ -361,7 +367,7 @@ Tensor mul(const Tensor& a, Scalar b) {
   return mul_in(result_type(a, b, "mul"), a, wrapped(a, b, "mul"));
 }
 Tensor div(const Tensor& a, Scalar b) {
-  return div_in(result_type(a, b, "div"), a, wrapped(a, b, "div"));
+  return div_in(result_type(a, b, "div"), a, wrapped_for_div(a, b));
 }
 Tensor floor_divide(const Tensor& a, Scalar b) { return floor_quotient(a, b); }
 Tensor remainder(const Tensor& a, Scalar b) {
@@ -399,7 +405,7 @@ Tensor operator-(Scalar a, const Tensor& b) {
 }
 Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
 Tensor operator/(Scalar a, const Tensor& b) {
-  return div_in(result_type(b, a, "div"), wrapped(b, a, "div"), b);
+  return div_in(result_type(b, a, "div"), wrapped_for_div(b, a), b);
 }
 Tensor operator-(const Tensor& a) { return neg(a); }
 

@@ -90,10 +90,14 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const WeightedLoss
                                 {.weight = cast(options.weight), .reduction = options.reduction});
   require_pair(x, y, "binary_cross_entropy");
   if (x.device().is_cpu()) {
-    const Tensor outside = no_grad([&] { return logical_not(logical_and(x >= 0, x <= 1)); });
-    require(!any(outside).item<bool>(),
+    const auto has_other_than_probabilities = [](const Tensor& t) {
+      return no_grad([&] { return any(logical_not(logical_and(t >= 0, t <= 1))).item<bool>(); });
+    };
+    require(!has_other_than_probabilities(x),
             "binary_cross_entropy: an input is not a probability in [0, 1]; logits need "
             "bce_with_logits");
+    require(!has_other_than_probabilities(y),
+            "binary_cross_entropy: a target is not a probability in [0, 1]");
   }
   const Tensor losses =
       no_grad([&] { return neg(y * bounded_log(x) + (1 - y) * bounded_log_of_rest(x)); });

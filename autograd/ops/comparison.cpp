@@ -163,11 +163,20 @@ Tensor logical_xor(const Tensor& a, const Tensor& b) {
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   return where_in(result_type(a, b, "where"), condition, a, b);
 }
+namespace {
+/// A number as an operand of where. Integers must fit: 300 is not chosen from bytes.
+Tensor chosen(const Tensor& x, Scalar value) {
+  const DType dtype = result_type(x, value, "where");
+  if (is_integral(dtype)) value.check_fits(dtype);
+  return wrapped(x, value, "where");
+}
+}  // namespace
+
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
-  return where_in(result_type(a, b, "where"), condition, a, wrapped(a, b, "where"));
+  return where_in(result_type(a, b, "where"), condition, a, chosen(a, b));
 }
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
-  return where_in(result_type(b, a, "where"), condition, wrapped(b, a, "where"), b);
+  return where_in(result_type(b, a, "where"), condition, chosen(b, a), b);
 }
 Tensor where(const Tensor& condition, Scalar a, Scalar b) {
   condition.require_defined("where", "the condition");

@@ -39,7 +39,12 @@ Tensor matmul_of(const char* op, std::int64_t a_dims, std::int64_t b_dims, const
 }
 
 /// a + beta b, without the terms that are 0 or the products that are 1.
-Tensor scaled_sum(const Tensor& product, double alpha, const Tensor& input, double beta) {
+Tensor scaled_sum(const char* op, const Tensor& product, double alpha, const Tensor& input,
+                  double beta) {
+  require<ShapeError>(broadcast_shapes(input.shape(), product.shape()) == product.shape(), op,
+                      ": input ", input.shape(), " does not fit the product ", product.shape());
+  check_alpha(product.dtype(), alpha, op);
+  check_alpha(product.dtype(), beta, op);
   const Tensor scaled = alpha == 1 ? product : product * alpha;
   if (beta == 0) return scaled;  // a NaN in the input is ignored, as in PyTorch
   return add(scaled, input, beta);
@@ -126,12 +131,14 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, AddmmOptions
   const OpRange op("addmm");
   require<ShapeError>(a.dim() == 2 && b.dim() == 2, "addmm: expected matrices, got ", a.shape(),
                       " and ", b.shape());
-  return scaled_sum(matmul(a, b), options.alpha, input, options.beta);
+  if (const Casts cast{AutocastOp::matmul, a}) return addmm(cast(input), cast(a), cast(b), options);
+  return scaled_sum("addmm", matmul(a, b), options.alpha, input, options.beta);
 }
 
 Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, AddmmOptions options) {
   const OpRange op("baddbmm");
-  return scaled_sum(bmm(a, b), options.alpha, input, options.beta);
+  if (const Casts cast{AutocastOp::bmm, a}) return baddbmm(cast(input), cast(a), cast(b), options);
+  return scaled_sum("baddbmm", bmm(a, b), options.alpha, input, options.beta);
 }
 
 Tensor tril(const Tensor& x, std::int64_t diagonal) {

@@ -73,7 +73,9 @@ Tensor rounded_quotient(const Tensor& a, const B& b, const DivOptions& options) 
   const std::string mode(options.rounding_mode);
   if (mode == "floor") return floor_divide(a, b);
   require(mode == "trunc", "div: rounding_mode = \"", mode, "\"; there are floor and trunc");
-  if (is_floating(result_type(a, b))) return trunc(div(a, b));
+  if (is_floating(result_type(a, b)))
+    return no_grad(
+        [&] { return trunc(div(a, b)); });  // constant between its jumps, as floor_divide
   return floor_divide(sub(a, fmod(a, b)), b);
 }
 }  // namespace
@@ -85,13 +87,41 @@ Tensor div(const Tensor& a, Scalar b, const DivOptions& options) {
   return rounded_quotient(a, b, options);
 }
 
+namespace {
+
+/// The dtype of a sum of x and a product of a and b. 0-dim tensors count by their category.
+DType common_type(const Tensor& x, const Tensor& a, const Tensor& b) {
+  std::optional<DType> strong, weak;
+  for (const Tensor* each : {&x, &a, &b}) {
+    std::optional<DType>& dtype = each->dim() > 0 ? strong : weak;
+    dtype = dtype ? promote(*dtype, each->dtype()) : each->dtype();
+  }
+  if (!strong || (weak && category_of(*weak) > category_of(*strong))) return *weak;
+  return *strong;
+}
+
+/// input + value f(a, b), computed in the common dtype, or in f32 for shorter floats.
+template <class F>
+Tensor added(const Tensor& input, const Tensor& a, const Tensor& b, double value, F f) {
+  const DType common = common_type(input, a, b);
+  const DType wide = is_floating(common) ? promote(common, f32) : common;
+  return to(add(to(input, wide), f(to(a, wide), to(b, wide)), value), common);
+}
+
+}  // namespace
+
 Tensor addcmul(const Tensor& input, const Tensor& a, const Tensor& b, AddcOptions options) {
   const OpRange op("addcmul");
-  return add(input, mul(a, b), options.value);
+  return added(input, a, b, options.value,
+               [](const Tensor& a, const Tensor& b) { return mul(a, b); });
 }
 Tensor addcdiv(const Tensor& input, const Tensor& a, const Tensor& b, AddcOptions options) {
   const OpRange op("addcdiv");
-  return add(input, div(a, b), options.value);
+  require<DTypeError>(is_floating(common_type(input, a, b)),
+                      "addcdiv: all operands are integers, whose quotient is a float; convert one "
+                      "of them with to(f32)");
+  return added(input, a, b, options.value,
+               [](const Tensor& a, const Tensor& b) { return div(a, b); });
 }
 
 Tensor copysign(const Tensor& a, const Tensor& b) {
@@ -114,8 +144,8 @@ Tensor xlogy(const Tensor& x, const Tensor& y) {
   // Where x is 0, log y must be finite.
   const Tensor is_outside = logical_or(le(y, 0), isposinf(y));
   const DType common = result_type(x, y);  // before y has x's dimensions
-  const Tensor product = x * log(where(logical_and(is_zero, is_outside), 1.0, y));
-  return is_floating(common) ? to(product, common) : product;
+  const DType wide = is_floating(common) ? common : f32;
+  return to(x * log(to(where(logical_and(is_zero, is_outside), 1.0, y), wide)), wide);
 }
 
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {

@@ -2,6 +2,7 @@
 // two, because windows are products of intervals.
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <type_traits>
 
@@ -44,13 +45,15 @@ Tensor adaptive_max_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
 
 namespace {
 
-/// (Σ x^p)^(1/p) from the averages of windows of so many elements.
-template <class Average>
-Tensor lp_pool(const char* name, const Tensor& x, double p, std::int64_t elements,
-               Average average) {
+/// (Σ x^p)^(1/p) from the averages of windows of so many elements; for p = ±inf the largest or
+/// smallest |x|.
+template <class Average, class Largest>
+Tensor lp_pool(const char* name, const Tensor& x, double p, std::int64_t elements, Average average,
+               Largest largest) {
   const OpRange op(name);
   require_float(x, name);
-  require(p != 0, name, ": p must not be 0");
+  require(p != 0 && !std::isnan(p), name, ": p must not be ", p);
+  if (std::isinf(p)) return p > 0 ? largest(abs(x)) : neg(largest(neg(abs(x))));
   const Tensor sums = average(pow(widened(x), p)) * static_cast<double>(elements);
   const Tensor is_zero = sums == 0;  // where the root's derivative is infinite
   const Tensor roots = pow(masked_fill(sums, is_zero, 1.0), 1 / p);
@@ -97,14 +100,17 @@ Tensor unpool(const char* name, const Tensor& x, const Tensor& indices, Size ker
 
 Tensor lp_pool2d(const Tensor& x, double p, Conv2dOptions::Pair kernel, Pool2dOptions options) {
   const OpRange op("lp_pool2d");
-  return lp_pool("lp_pool2d", x, p, (CheckedSize(kernel.h, "lp_pool2d") * kernel.w).value(),
-                 [&](const Tensor& powers) { return avg_pool2d(powers, kernel, options); });
+  return lp_pool(
+      "lp_pool2d", x, p, (CheckedSize(kernel.h, "lp_pool2d") * kernel.w).value(),
+      [&](const Tensor& powers) { return avg_pool2d(powers, kernel, options); },
+      [&](const Tensor& sizes) { return max_pool2d(sizes, kernel, options); });
 }
 Tensor lp_pool3d(const Tensor& x, double p, Conv3dOptions::Triple kernel, Pool3dOptions options) {
   const OpRange op("lp_pool3d");
-  return lp_pool("lp_pool3d", x, p,
-                 (CheckedSize(kernel.d, "lp_pool3d") * kernel.h * kernel.w).value(),
-                 [&](const Tensor& powers) { return avg_pool3d(powers, kernel, options); });
+  return lp_pool(
+      "lp_pool3d", x, p, (CheckedSize(kernel.d, "lp_pool3d") * kernel.h * kernel.w).value(),
+      [&](const Tensor& powers) { return avg_pool3d(powers, kernel, options); },
+      [&](const Tensor& sizes) { return max_pool3d(sizes, kernel, options); });
 }
 
 Tensor max_unpool1d(const Tensor& x, const Tensor& indices, std::int64_t kernel,

@@ -71,10 +71,11 @@ struct States {
         const std::int64_t label = values[first + static_cast<std::size_t>(j)];
         require<ShapeError>(label >= 0 && label < classes, "ctc_loss: target ", label,
                             " is not one of the ", classes, " classes");
+        require<Error>(label != blank, "ctc_loss: target ", label, " is the blank, not a label");
         const std::size_t state =
             i * static_cast<std::size_t>(count) + static_cast<std::size_t>(2 * j + 1);
         labels[state] = label;
-        may_skip[state] = j > 0 && label != blank && label != labels[state - 2];
+        may_skip[state] = j > 0 && label != labels[state - 2];
       }
       first += static_cast<std::size_t>(is_padded ? targets.size(1) : lengths[i]);
     }

@@ -62,21 +62,24 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& of
   Tensor rows = embedding(weight, flat, options.padding_idx);  // (n, D)
   const std::int64_t n = rows.size(0), width = rows.size(1);
   require<ShapeError>(bags > 0 || n == 0, "embedding_bag: ", n, " indices, but no bag");
-  if (bags == 0 || n == 0) return zeros({bags, width}, weight.options());
   if (is_weighted) rows = rows * reshape(options.per_sample_weights, {n, 1});
+  const TensorOptions integers{.dtype = i64, .device = index.device()};
+  if (n == 0)  // zeros, with a gradient of 0
+    return index_add(zeros({bags, width}, rows.options()), 0, zeros({0}, integers), rows);
 
   // The bag of each element is the number of bags that have begun, minus 1.
-  const TensorOptions integers{.dtype = i64, .device = index.device()};
   const Tensor begins =
       scatter_add(zeros({n + 1}, integers), 0, starts, ones(starts.shape(), integers));
   const Tensor bag = cumsum(narrow(begins, 0, 0, n), 0) - 1;
-  Tensor counts = ones({n}, integers);  // 0 for an element that does not count
-  if (options.padding_idx) {
-    const std::int64_t row = wrap_dim(*options.padding_idx, weight.size(0), "embedding_bag");
-    const Tensor is_padding = flat == row;
-    counts = masked_fill(counts, is_padding, 0);
-    rows = masked_fill(rows, unsqueeze(is_padding, 1), 0.0);
-  }
+  Tensor counts = ones({n}, integers);
+  const auto leave_out = [&](const Tensor& elements) {
+    counts = masked_fill(counts, elements, 0);
+    rows = masked_fill(rows, unsqueeze(elements, 1), 0.0);
+  };
+  if (options.padding_idx)
+    leave_out(flat == wrap_dim(*options.padding_idx, weight.size(0), "embedding_bag"));
+  if (options.include_last_offset)  // the elements after the last bag
+    leave_out(arange(n, integers) >= to(narrow(offsets, 0, offsets.numel() - 1, 1), i64));
   const Tensor sizes = unsqueeze(scatter_add(zeros({bags}, integers), 0, bag, counts), 1);
   if (options.mode == BagMode::max) {
     // Each bag as a row of its own length, filled up with -inf.

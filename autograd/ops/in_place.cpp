@@ -114,8 +114,8 @@ Tensor apart(const Tensor& x, const Tensor& source) {
 Tensor operand_for(const Tensor& x, const Tensor& source, const char* op) {
   require_one_device(op, {x, source});
   DType meeting = result_type(x, source, op);
-  require<DTypeError>(is_floating(x.dtype()) || !is_floating(meeting), op, ": a result of ",
-                      meeting, " does not fit into a tensor of ", x.dtype());
+  require<DTypeError>(category_of(meeting) <= category_of(x.dtype()), op, ": a result of ", meeting,
+                      " does not fit into a tensor of ", x.dtype());
   return no_grad([&] { return to(source, operand_type(source, x.dtype())); })
       .broadcast_view(x.shape());
 }

@@ -34,7 +34,7 @@ namespace {
 /// How one dimension is resized.
 struct ResizedAxis {
   std::int64_t in, out;
-  double scale;  // input elements per output element
+  double scale;  // input elements per output element; a given factor need not be out / in
   bool align_corners;
 
   /// The places of the output's elements between the input's elements, in f64.
@@ -219,6 +219,10 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
                           " are beyond the largest size, 2^63 - 1");
       axis.out = static_cast<std::int64_t>(out);
       axis.scale = 1 / factor;
+      // Factors of such sizes count for PyTorch's kernels only where they are exact.
+      const bool nearest2d = mode == "nearest" && spatial == 2;
+      if (axis.out == in && (nearest2d || !(nearest || cubic))) axis.scale = 1;
+      if (axis.out == 2 * in && nearest2d) axis.scale = 0.5;
     }
     require<ShapeError>(in > 0 && axis.out > 0, "interpolate: cannot resize ", in, " elements to ",
                         axis.out, " in dimension ", d + 2);

@@ -273,12 +273,13 @@ struct SmoothL1Backward final : Node {
   SmoothL1Backward(const Tensor& x, const Tensor& y, double beta) : x(x), y(y), beta(beta) {}
   const char* name() const override { return "smooth_l1_loss"; }
   Tensors backward(const Tensors& dy) override {
+    const DType x_dtype = this->x.get(*this).dtype(), y_dtype = this->y.get(*this).dtype();
     const Tensor x = widened(this->x.get(*this)), y = widened(this->y.get(*this));
     const Tensor slope = GradMode::is_enabled() ? clamp(div(sub(x, y), beta), -1.0, 1.0)
                                                 : pairwise(BinaryOp::smooth_l1_backward, x, y,
                                                            name(), {.alpha = beta});
-    Tensor dx = to(mul(slope, dy[0]), dy[0].dtype());
-    return {dx, wants(1) ? neg(dx) : Tensor()};
+    const Tensor dx = mul(slope, dy[0]);
+    return {to(dx, x_dtype), wants(1) ? to(neg(dx), y_dtype) : Tensor()};
   }
   void release_saved() override {
     x.reset();
@@ -299,7 +300,9 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
   const bool one_dtype = x.dtype() == y.dtype();
   const Tensor losses = pairwise(BinaryOp::smooth_l1, one_dtype ? x : widened(x),
                                  one_dtype ? y : widened(y), "smooth_l1_loss", {.alpha = beta});
-  return reduced(record<SmoothL1Backward>({x, y}, to(losses, x.dtype()), x, y, beta), reduction);
+  return reduced(
+      record<SmoothL1Backward>({x, y}, to(losses, result_type(x, y, "smooth_l1_loss")), x, y, beta),
+      reduction);
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction, TargetScale target) {

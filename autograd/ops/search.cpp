@@ -195,7 +195,7 @@ Tensor bincount(const Tensor& x, const BincountOptions& options) {
   }
   Tensor weights = options.weights;
   if (!weights.defined())
-    weights = ones(x.shape(), which.options());
+    weights = ones({1}, which.options()).expand(x.shape());
   else if (!is_floating(weights.dtype()))
     weights = to(weights, f64);
   require<ShapeError>(weights.shape() == x.shape(), "bincount: the weights have shape ",

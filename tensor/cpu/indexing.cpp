@@ -112,6 +112,16 @@ struct FastRun {
   }
 };
 
+/// y[which[i]] = join(y[which[i]], x[i]) for the elements of a line, in this order.
+template <class T, class Join>
+void scatter_line(Join join, const std::int64_t* which, std::int64_t which_stride, std::int64_t n,
+                  const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    T& element = y[which[i * which_stride] * y_stride];
+    element = join(element, x[i * x_stride]);
+  }
+}
+
 /// index_scatter in the tensors' own dtype.
 void scatter_slices(ScatterOp op, const Tensor& y, std::int64_t dim, const Tensor& index,
                     const Tensor& x) {
@@ -133,6 +143,9 @@ void scatter_slices(ScatterOp op, const Tensor& y, std::int64_t dim, const Tenso
       auto make_body = [&] {
         return [&](const Offsets<3>& at) {
           const std::int64_t begin = at[2] * tile, end = std::min(run.length, begin + tile);
+          if (run.length == 1)
+            return scatter_line(join, which, which_stride, count, from + at[0], x_step, to + at[1],
+                                y_step);
           for (std::int64_t i = 0; i < count; ++i) {
             const T* in = from + at[0] + i * x_step;
             T* out = to + at[1] + which[i * which_stride] * y_step;
@@ -166,10 +179,8 @@ void scatter_elements(ScatterOp op, const Tensor& y, std::int64_t dim, const Ten
     visit_scatter<T>(op, [&](auto join) {
       auto make_body = [&] {
         return [&](const Offsets<3>& at) {
-          for (std::int64_t i = 0; i < n; ++i) {
-            T& element = to[at[1] + which[at[0] + i * which_stride] * y_stride];
-            element = join(element, from[at[2] + i * x_stride]);
-          }
+          scatter_line(join, which + at[0], which_stride, n, from + at[2], x_stride, to + at[1],
+                       y_stride);
         };
       };
       for_each_line(dim, make_body, index, y, x);

@@ -21,11 +21,23 @@ bool has_gaps(const Tensor& x) {
          (x.size(0) > 1 && x.stride(0) != 0 && x.stride(0) != n);
 }
 
-/// x in a form that oneDNN can read: row- or column-major. A copy if x is neither, and also for
-/// rows and columns with gaps: oneDNN 3.7 treats some of them as dense with AVX-512, and 3.12 with
-/// AVX2.
+/// Whether matrices of a batch do not interleave, unless all of them lie within one row of the
+/// first: oneDNN wants each stride to be at least the product of the next smaller one and its size.
+bool is_nested(const Tensor& x) {
+  if (x.size(0) == 1 || x.stride(0) == 0) return true;
+  const MatrixLayout layout(x);
+  const std::int64_t rows = x.size(layout.row_major ? 1 : 2),
+                     columns = x.size(layout.row_major ? 2 : 1);
+  return layout.batch >= rows * layout.leading ||
+         (layout.batch >= columns && layout.leading >= x.size(0) * layout.batch);
+}
+
+/// x in a form that oneDNN can read: row- or column-major, and nested. A copy if x is not, and also
+/// for rows and columns with gaps: oneDNN 3.7 treats some of them as dense with AVX-512, and 3.12
+/// with AVX2.
 Tensor readable_matrix(const Tensor& x) {
-  return (is_row_major(x) || is_column_major(x)) && !has_gaps(x) ? x : dense_copy(x);
+  const bool is_readable = (is_row_major(x) || is_column_major(x)) && !has_gaps(x) && is_nested(x);
+  return is_readable ? x : dense_copy(x);
 }
 
 /// The strides of a readable tensor, correctly ordered even if a size is 1.

@@ -66,6 +66,33 @@ TEST(Arithmetic, NumbersWrapAroundInIntegers) {
   EXPECT_THROW(sub(tensor<std::int64_t>({5}), tensor<std::int64_t>({1}), 0.5), DTypeError);
 }
 
+/// A quotient is a float, so its number need not fit the integers.
+TEST(Arithmetic, IntegersAreDividedByNumbersThatTheirDtypeLacks) {
+  const Tensor bytes = tensor<std::uint8_t>({0, 128, 255}), small = tensor<std::int8_t>({1, 2, 4});
+  EXPECT_EQ((bytes / 256).to_vector(), (std::vector<float>{0, 0.5F, 255 / 256.0F}));
+  EXPECT_EQ((bytes / -1).to_vector(), (std::vector<float>{-0.0F, -128, -255}));
+  EXPECT_EQ((1024 / small).to_vector(), (std::vector<float>{1024, 512, 256}));
+  EXPECT_EQ((small / (std::int64_t{1} << 40)).to_vector()[0], 0x1p-40F);
+  EXPECT_EQ(div(small, 128).to_vector()[0], 1 / 128.0F);
+}
+
+/// The gradient of b needs log a in the precision of the result.
+TEST(Arithmetic, PowersOfMixedDtypes) {
+  const Tensor b = full({1}, 2.0F).requires_grad_();
+  pow(full({1}, 3.0, {.dtype = bf16}), b).sum().backward();
+  EXPECT_FLOAT_EQ(b.grad().item<float>(), static_cast<float>(9 * std::log(3.0)));
+  const Tensor wide = full({1}, 2.0, {.dtype = f64}).requires_grad_();
+  pow(tensor<std::int64_t>({3}), wide).sum().backward();
+  EXPECT_DOUBLE_EQ(wide.grad().item<double>(), 9 * std::log(3.0));
+}
+
+TEST(Arithmetic, NumbersThatWhereChoosesMustFit) {
+  const Tensor small = tensor<std::int8_t>({1, 2}), yes = tensor<bool>({true, false});
+  EXPECT_ERROR(where(yes, small, 300), Error, "300");
+  EXPECT_ERROR(where(yes, 300, small), Error, "300");
+  EXPECT_EQ(where(yes, small, 2.5).dtype(), f32);
+}
+
 TEST(Arithmetic, BoolsAreNotSubtracted) {
   const Tensor mask = zeros({2}, {.dtype = boolean}), x = ones({2});
   for (const auto& subtract :

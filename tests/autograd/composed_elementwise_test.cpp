@@ -140,6 +140,28 @@ TEST(ComposedElementwise, RoundedQuotientsAndEdges) {
 }
 
 // As in PyTorch, x and its bound share the gradient where they are equal; low > high gives high.
+/// Products and quotients are formed in the dtype that all three operands have in common.
+TEST(ComposedElementwise, ProductsThatAreAddedDoNotOverflow) {
+  const Tensor sum = zeros({1}), half = full({1}, 300.0, {.dtype = f16});
+  EXPECT_EQ(addcmul(sum, half, half).item<float>(), 90000);
+  EXPECT_EQ(addcdiv(sum, half, full({1}, 7.0, {.dtype = f16})).item<float>(), 300 / 7.0F);
+  const Tensor byte = full({1}, 200, {.dtype = u8});
+  EXPECT_EQ(addcmul(sum, byte, byte).item<float>(), 40000);
+  const Tensor n = full({1}, 300, {.dtype = i32}), m = full({1}, 100000000, {.dtype = i32});
+  EXPECT_EQ(addcmul(zeros({1}, {.dtype = i64}), n, m).item<std::int64_t>(), 30000000000);
+  EXPECT_EQ(addcmul(zeros({1}, {.dtype = bf16}), half, half).dtype(), f32);  // bf16 and f16
+  EXPECT_EQ(addcmul(sum, full({}, 2.0, {.dtype = f64}), sum).dtype(), f32);
+  EXPECT_ERROR(addcdiv(n, n, m), DTypeError, "addcdiv: all operands are integers");
+  EXPECT_EQ(xlogy(ones({1}), full({1}, 3.0, {.dtype = f16})).item<float>(), std::log(3.0F));
+  EXPECT_EQ(xlogy(ones({1}, {.dtype = f64}), tensor<std::int64_t>({3})).item<double>(),
+            std::log(3.0));
+}
+
+TEST(ComposedElementwise, TruncatedQuotientsHaveNoGradient) {
+  const Tensor x = ones({2}).requires_grad_();
+  EXPECT_FALSE(div(x, zeros({2}), {.rounding_mode = "trunc"}).requires_grad());
+}
+
 TEST(ComposedElementwise, ClampBetweenTensors) {
   const Tensor x = tensor({-1.F, 0.F, 1.F, 2.F}).requires_grad_();
   const Tensor low = zeros({4}).requires_grad_(),

@@ -217,6 +217,8 @@ TEST(ComposedLoss, Errors) {
   EXPECT_ERROR(bce_with_logits(x, x, {.weight = zeros({4, 2, 3})}), ShapeError,
                "bce_with_logits: weight [4, 2, 3] does not fit [2, 3]");
   EXPECT_ERROR(binary_cross_entropy(x + 1.5, x), Error, "is not a probability in [0, 1]");
+  EXPECT_ERROR(binary_cross_entropy(zeros_like(x), full_like(x, 2)), Error,
+               "a target is not a probability in [0, 1]");
   EXPECT_ERROR(binary_cross_entropy(x, y), ShapeError, "differ in shape");
   EXPECT_ERROR(huber_loss(x, x, {.delta = 0}), Error, "huber_loss: delta 0 is not positive");
   EXPECT_ERROR(gaussian_nll_loss(x, x, zeros({3})), ShapeError,

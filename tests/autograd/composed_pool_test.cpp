@@ -77,6 +77,15 @@ TEST(ComposedPool, WindowsOfZerosHaveTheLpGradientZero) {
   EXPECT_TRUE(identical(x.grad(), zeros({1, 1, 2, 2})));
 }
 
+TEST(ComposedPool, InfinitePowersAreTheLargestAndTheSmallest) {
+  const Tensor x = tensor<float>({1, -5, 3, 4}, {1, 1, 2, 2}).requires_grad_();
+  const Tensor y = lp_pool2d(x, INFINITY, 2);
+  EXPECT_EQ(y.item<float>(), 5);
+  y.sum().backward();
+  EXPECT_TRUE(identical(x.grad(), tensor<float>({0, -1, 0, 0}, {1, 1, 2, 2})));
+  EXPECT_EQ(lp_pool1d(x.detach().reshape({1, 1, 4}), -INFINITY, 4).item<float>(), 1);
+}
+
 TEST(ComposedPool, FoldIsTheTransposeOfUnfold) {
   const Tensor x = ones({3, 4, 4});  // without a batch
   const Tensor columns = unfold(x, 2, {.stride = 2});

@@ -10,6 +10,7 @@
 #include <limits>
 #include <string>
 
+#include "autograd/autocast.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
@@ -221,6 +222,18 @@ TEST(Composed, IntegersStayIntegers) {
             (std::vector<std::int64_t>{2, 0, 1, 5, 3, 4}));
   EXPECT_EQ(outer(arange(2), arange(3)).to_vector<std::int64_t>(),
             (std::vector<std::int64_t>{0, 0, 0, 0, 1, 2}));
+}
+
+TEST(Composed, AddmmUnderAutocastAndWhatItRefuses) {
+  const Tensor x = ones({2, 2}), a = ones({2, 3}), b = ones({3, 2});
+  {
+    const Autocast scope(Device::cpu(), bf16);
+    EXPECT_EQ(addmm(x, a, b).dtype(), bf16);
+    EXPECT_EQ(baddbmm(x.unsqueeze(0), a.unsqueeze(0), b.unsqueeze(0)).dtype(), bf16);
+  }
+  EXPECT_ERROR(addmm(ones({2, 2, 2}), a, b), ShapeError, "addmm: input [2, 2, 2] does not fit");
+  EXPECT_ERROR(addmm(ones({5}), a, b, {.beta = 0}), Error, "");
+  EXPECT_ERROR(addmm(x.to(i64), a.to(i64), b.to(i64), {.alpha = 0.5}), DTypeError, "addmm: alpha");
 }
 
 TEST(Composed, Errors) {

@@ -89,6 +89,8 @@ TEST(CtcLoss, Errors) {
   EXPECT_ERROR(ctc_loss(x, integers({1, 2}), steps, labels), ShapeError, "nor (3)");
   EXPECT_ERROR(ctc_loss(x, integers({1, 3, 1}), steps, labels), ShapeError,
                "ctc_loss: target 3 is not one of the 3 classes");
+  EXPECT_ERROR(ctc_loss(x, zeros_like(targets), steps, labels), Error,
+               "ctc_loss: target 0 is the blank, not a label");
   EXPECT_ERROR(ctc_loss(x, targets, steps, labels, {.blank = 3}), ShapeError,
                "ctc_loss: blank 3 is not one of the 3 classes");
   EXPECT_ERROR(ctc_loss(x, zeros({2, 2}), steps, labels), DTypeError, "the targets are f32");

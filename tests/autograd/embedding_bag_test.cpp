@@ -60,6 +60,26 @@ TEST(EmbeddingBag, StartsAsPyTorchs) {
   EXPECT_EQ(bag(zeros({0, 4}, {.dtype = i64})).shape(), (Dims{0, 3}));
 }
 
+/// With include_last_offset the last bag ends there, also before the end of the index.
+TEST(EmbeddingBag, ElementsAfterTheLastOffsetBelongToNoBag) {
+  const Tensor weight = arange(5.0).unsqueeze(1), index = tensor<std::int64_t>({1, 2, 3, 4});
+  const Tensor ends = tensor<std::int64_t>({0, 1, 3});
+  for (const auto& [mode, last] :
+       {std::pair(BagMode::sum, 5.0F), {BagMode::mean, 2.5F}, {BagMode::max, 3.0F}}) {
+    const Tensor y =
+        embedding_bag(weight, index, ends, {.mode = mode, .include_last_offset = true});
+    EXPECT_EQ(y.to_vector(), (std::vector<float>{1, last}));
+  }
+}
+
+TEST(EmbeddingBag, NoIndexHasTheGradientZero) {
+  const Tensor weight = ones({4, 2}).requires_grad_();
+  for (const BagMode mode : {BagMode::sum, BagMode::max}) {
+    embedding_bag(weight, zeros({2, 0}, {.dtype = i64}), {}, {.mode = mode}).sum().backward();
+    EXPECT_TRUE(identical(weight.grad(), zeros({4, 2})));
+  }
+}
+
 TEST(EmbeddingBag, TakesIntegersOf32Bits) {
   const Tensor weight = randn({4, 2}), index = tensor<std::int32_t>({0, 3, 1}),
                offsets = tensor<std::int32_t>({0, 2});

@@ -35,6 +35,32 @@ TEST(InPlace, OpsAreRecorded) {
   EXPECT_EQ(values_of(w.grad()), (Values{1, 2}));
 }
 
+/// Their derivatives need x as it was.
+TEST(InPlace, OpsThatSaveTheirInputAreRecorded) {
+  const auto gradient = [](const auto& op) {
+    const Tensor x = leaf({0.5, -2});
+    const Tensor y = x * 1.0;
+    op(y);
+    y.sum().backward();
+    return values_of(x.grad());
+  };
+  EXPECT_EQ(gradient([](const Tensor& y) { y.clamp_(-1, 1); }), (Values{1, 0}));
+  EXPECT_EQ(gradient([](const Tensor& y) { y.clamp_min_(0); }), (Values{1, 0}));
+  EXPECT_EQ(gradient([](const Tensor& y) { y.clamp_max_(0); }), (Values{0, 1}));
+  EXPECT_EQ(gradient([](const Tensor& y) { y.abs_(); }), (Values{1, -1}));
+  EXPECT_EQ(gradient([](const Tensor& y) { y.pow_(3); }), (Values{0.75, 12}));
+  EXPECT_EQ(gradient([](const Tensor& y) { y.abs_().log_(); }), (Values{2, -0.5}));
+}
+
+TEST(InPlace, IntegersDoNotFitIntoBools) {
+  const Tensor b = tensor<bool>({true, false}), n = tensor<std::int64_t>({1, 2});
+  EXPECT_ERROR(b.add_(n), DTypeError, "add_: a result of i64 does not fit into a tensor of bool");
+  EXPECT_ERROR(b.mul_(2), DTypeError, "mul_: a result of i64 does not fit into a tensor of bool");
+  EXPECT_ERROR(b.pow_(2), DTypeError, "pow_");
+  b.add_(tensor<bool>({false, true}));
+  EXPECT_EQ(b.to_vector<int>(), (std::vector<int>{1, 1}));
+}
+
 TEST(InPlace, CopyCutsTheOldElementsOff) {
   Tensor x = leaf({1, 2}), s = leaf({5});
   Tensor y = x * 1.0;

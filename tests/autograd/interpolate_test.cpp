@@ -48,6 +48,24 @@ TEST(Interpolate, ResultsAndGradientsAreThoseOfPyTorch) {
   expect_cases("interpolate.txt", cases);
 }
 
+/// PyTorch's kernels ignore a factor where it leaves the size as it is, and `nearest` in two
+/// dimensions also where it doubles the size.
+TEST(Interpolate, FactorsOfTheSameSizeAndOfTwiceTheSize) {
+  const auto numbers = [](Dims shape, std::vector<double> factors, const char* mode) {
+    return interpolate(arange(3.0).reshape(shape), {.scale_factor = factors, .mode = mode})
+        .to_vector();
+  };
+  using Numbers = std::vector<float>;
+  const Numbers same{0, 1, 2}, twice{0, 0, 1, 1, 2, 2};
+  EXPECT_EQ(numbers({1, 1, 1, 3}, {1, 1.3}, "bilinear"), same);
+  EXPECT_EQ(numbers({1, 1, 3}, {1.3}, "linear"), same);
+  EXPECT_EQ(numbers({1, 1, 1, 1, 3}, {1, 1, 1.3}, "trilinear"), same);
+  EXPECT_EQ(numbers({1, 1, 1, 3}, {1.2, 1.2}, "nearest"), same);
+  EXPECT_EQ(numbers({1, 1, 1, 3}, {1, 2.1}, "nearest"), twice);
+  EXPECT_EQ(numbers({1, 1, 3}, {1.3}, "nearest"), (Numbers{0, 0, 1}));
+  EXPECT_EQ(numbers({1, 1, 3}, {2.1}, "nearest"), (Numbers{0, 0, 0, 1, 1, 2}));
+}
+
 TEST(Interpolate, KeepsTheDtype) {
   const Tensor x = rand({1, 1, 4, 4}).to(bf16);
   const Tensor y = interpolate(x, {.size = {8, 8}, .mode = "bilinear"});

@@ -205,6 +205,15 @@ TEST(Loss, BceWithLogitsOfInfinities) {
 }
 
 /// bf16 has no 301.
+TEST(SmoothL1, HasTheCommonDtype) {
+  const Tensor x = ones({3}).to(bf16).requires_grad_(), y = zeros({3}).requires_grad_();
+  const Tensor losses = smooth_l1_loss(x, y, 1, Reduction::none);
+  EXPECT_EQ(losses.dtype(), f32);
+  losses.sum().backward();
+  EXPECT_EQ(x.grad().dtype(), bf16);
+  EXPECT_EQ(y.grad().dtype(), f32);
+}
+
 TEST(SmoothL1, ATargetOfAnotherDtypeIsNotRounded) {
   const Tensor x = full({1}, 300.0).to(bf16);
   EXPECT_EQ(smooth_l1_loss(x, tensor<std::int64_t>({301})).item<double>(), 0.5);

@@ -80,6 +80,10 @@ TEST(WeightNorm, StartsWithTheWeightOfTheLayer) {
   EXPECT_EQ(names, "bias parametrizations.weight.original0 parametrizations.weight.original1 ");
 }
 
+TEST(WeightNorm, MinusOneIsOneNormForAllElements) {
+  EXPECT_EQ(nn::weight_norm(nn::Linear(4, 3), {.dim = -1}).state_dict()[1].tensor.dim(), 0);
+}
+
 TEST(SpectralNorm, ScalesTheLargestSingularValueToOne) {
   manual_seed(1);
   nn::Linear plain(3, 3, {.bias = false});

@@ -86,6 +86,22 @@ TEST(Creation, ArangeAgreesWithPyTorch) {
   EXPECT_THROW(arange(0, std::numeric_limits<double>::infinity(), 1), Error);
 }
 
+/// The number of elements is that of the floats; then the first element and the step are cut off.
+TEST(Creation, FloatsAsIntegersAreThoseOfPyTorch) {
+  using Integers = std::vector<std::int64_t>;
+  for (const DType dtype : {i64, i32}) {
+    const auto numbers = [](const Tensor& x) { return x.to_vector<std::int64_t>(); };
+    EXPECT_EQ(numbers(arange(1, 2.5, 1, {.dtype = dtype})), (Integers{1, 2}));
+    EXPECT_EQ(numbers(arange(0.0, 100.0, 7.3, {.dtype = dtype})).size(), 14U);
+    EXPECT_EQ(numbers(arange(5.5, 0.2, -1.5, {.dtype = dtype})), (Integers{5, 4, 3, 2}));
+    EXPECT_THROW(arange(0.0, 2.0, 1.0 / 3, {.dtype = dtype}), Error);  // PyTorch: zeros
+    EXPECT_EQ(numbers(linspace(-3.7, 3.7, 10, {.dtype = dtype})),
+              (Integers{-3, -2, -1, -1, 0, 0, 1, 1, 2, 3}));
+    EXPECT_EQ(numbers(linspace(-3.5, 8.1, 7, {.dtype = dtype})), (Integers{-3, -1, 0, 2, 4, 6, 8}));
+    EXPECT_EQ(numbers(logspace(0.3, 2.7, 5, 10, {.dtype = dtype})), (Integers{1, 3, 10, 31, 100}));
+  }
+}
+
 TEST(Creation, LinspaceAgreesWithPyTorch) {
   const Tensor mine[] = {linspace(0, 1, 5), linspace(-3, 7, 12), linspace(2, -1, 7, {.dtype = f64}),
                          linspace(2, 9, 1), linspace(2, 9, 0),   linspace(0, 10, 5, {.dtype = i64}),

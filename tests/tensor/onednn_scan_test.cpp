@@ -49,9 +49,16 @@ class OneDnnScan : public ::testing::Test {
     const std::int64_t gap = chance(0.5) ? 0 : pick(1, 9), step = chance(0.15) ? 2 : 1;
     const bool is_transposed = chance(0.5), is_one_for_all = batch > 1 && chance(0.2);
     const std::int64_t inner = (is_transposed ? rows : columns) * step,
-                       outer = is_transposed ? columns : rows, leading = inner + gap;
-    const std::int64_t matrix = outer * leading;
-    const Tensor all = integers({batch * matrix + 8}, -4, 4, dtype);
+                       outer = is_transposed ? columns : rows;
+    std::int64_t leading = inner + gap, matrix = outer * leading;
+    if (chance(0.15)) {  // every second row (or column) of matrices with an odd number of them
+      matrix = (2 * outer - 1) * leading;
+      leading *= 2;
+    } else if (chance(0.15)) {  // the batch is the second dimension in memory
+      matrix = leading;
+      leading *= batch;
+    }
+    const Tensor all = integers({batch * matrix + outer * leading + 8}, -4, 4, dtype);
     Dims strides{is_one_for_all ? 0 : matrix, is_transposed ? step : leading,
                  is_transposed ? leading : step};
     for (int d = 0; d < 3; ++d)  // strides that a view may have for a size of 1
