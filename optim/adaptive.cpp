@@ -1,5 +1,7 @@
 #include "optim/adaptive.h"
 
+#include <cmath>
+
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/unary.h"
 
@@ -87,7 +89,7 @@ void RMSprop::update(const RMSpropOptions& o, const Parameter& x) {
   Tensor variance = square_avg;
   if (o.centered) {
     lerp_(x.state(3), g, 1 - o.alpha);
-    variance = square_avg - square(x.state(3));
+    variance = clamp(square_avg - square(x.state(3)), 0.0, INFINITY);  // not below 0 by rounding
   }
   Tensor d = g / (sqrt(variance) + o.eps);
   if (o.momentum > 0) d = x.state(2).mul_(x.momentum).add_(d);

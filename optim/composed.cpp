@@ -40,15 +40,15 @@ void ComposedOptimizer::decay(const Parameter& x, double weight_decay) {
 }
 
 void ComposedOptimizer::lerp_(const Tensor& average, const Tensor& x, double weight) {
-  average.mul_(1 - weight).add_(x, weight);  // not + weight (x - average): after inf that is NaN
+  average.add_(x - average, weight);
 }
 
 void ComposedOptimizer::lerp_(const Tensor& average, const Tensor& x, const Tensor& weight) {
-  average.mul_(1.0 - weight).add_(weight * x);
+  average.add_(weight * (x - average));
 }
 
 void ComposedOptimizer::average_square_(const Tensor& average, const Tensor& x, double weight) {
-  average.mul_(1 - weight).add_(x * weight * x);  // the square alone may be infinite
+  average.mul_(1 - weight).add_(x * weight * x);  // x² alone may be infinite, inf - inf is NaN
 }
 
 Tensor ComposedOptimizer::bias_correction(const Parameter& x, double beta) {

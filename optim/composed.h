@@ -82,7 +82,7 @@ class ComposedOptimizer : public Optimizer {
   /// average ← average + weight · (x − average), in place.
   static void lerp_(const Tensor& average, const Tensor& x, double weight);
   static void lerp_(const Tensor& average, const Tensor& x, const Tensor& weight);
-  /// The same for x².
+  /// average ← (1 − weight) · average + weight · x², in place.
   static void average_square_(const Tensor& average, const Tensor& x, double weight);
   /// 1 − βᵗ, which corrects an average that started at zero.
   static Tensor bias_correction(const Parameter& x, double beta);

@@ -317,7 +317,7 @@ stage_nccl() {
   rm -f "$work/all_reduce.json"
   cards=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
   [ -z "${CUDA_VISIBLE_DEVICES:-}" ] || cards=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)
-  if [ "$cards" -gt 1 ] && mpirun --version 2>&1 | grep -q "Open MPI\|schizo-ompi"; then
+  if [ "$cards" -gt 1 ] && [[ $(mpirun --version 2>&1) =~ "Open MPI"|schizo-ompi ]]; then
     step nccl all_reduce limited 240 env "${environment[@]}" mpirun --allow-run-as-root --bind-to none -np "$cards" \
       "${run_with[@]}" "$bin/all_reduce" --device cuda --json "$work/all_reduce.json"
   else

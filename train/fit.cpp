@@ -126,6 +126,7 @@ class FitRun {
     std::int64_t images = train_batches();
     if (result_.stopped_by != 0) {
       sync_->finish();  // all ranks return the same model
+      sync_->broadcast_buffers();
       return;
     }
     if (options_.join) join();

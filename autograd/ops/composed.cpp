@@ -44,8 +44,11 @@ Tensor scaled_sum(const char* op, const Tensor& product, double alpha, const Ten
   require<ShapeError>(broadcast_shapes(input.shape(), product.shape()) == product.shape(), op,
                       ": input ", input.shape(), " does not fit the product ", product.shape());
   check_alpha(product.dtype(), alpha, op);
-  check_alpha(product.dtype(), beta, op);
-  const Tensor scaled = alpha == 1 ? product : product * alpha;
+  require<DTypeError>(is_floating(product.dtype()) || beta == std::trunc(beta), op, ": beta is ",
+                      beta, ", but tensors of ", product.dtype(), " need an integer");
+  const Scalar factor =
+      is_floating(product.dtype()) ? Scalar(alpha) : Scalar(static_cast<std::int64_t>(alpha));
+  const Tensor scaled = alpha == 1 ? product : product * factor;
   if (beta == 0) return scaled;  // a NaN in the input is ignored, as in PyTorch
   return add(scaled, input, beta);
 }

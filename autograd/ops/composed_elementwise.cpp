@@ -73,6 +73,7 @@ Tensor rounded_quotient(const Tensor& a, const B& b, const DivOptions& options) 
   const std::string mode(options.rounding_mode);
   if (mode == "floor") return floor_divide(a, b);
   require(mode == "trunc", "div: rounding_mode = \"", mode, "\"; there are floor and trunc");
+  if (TraceMode::is_enabled()) return trunc(div(a, b));
   if (is_floating(result_type(a, b)))
     return no_grad(
         [&] { return trunc(div(a, b)); });  // constant between its jumps, as floor_divide
@@ -117,9 +118,9 @@ Tensor addcmul(const Tensor& input, const Tensor& a, const Tensor& b, AddcOption
 }
 Tensor addcdiv(const Tensor& input, const Tensor& a, const Tensor& b, AddcOptions options) {
   const OpRange op("addcdiv");
-  require<DTypeError>(is_floating(common_type(input, a, b)),
-                      "addcdiv: all operands are integers, whose quotient is a float; convert one "
-                      "of them with to(f32)");
+  require<DTypeError>(is_floating(a.dtype()) || is_floating(b.dtype()), "addcdiv: ", a.dtype(),
+                      " divided by ", b.dtype(),
+                      ": convert one of the integers with to(f32), or use div and add");
   return added(input, a, b, options.value,
                [](const Tensor& a, const Tensor& b) { return div(a, b); });
 }
@@ -145,7 +146,7 @@ Tensor xlogy(const Tensor& x, const Tensor& y) {
   const Tensor is_outside = logical_or(le(y, 0), isposinf(y));
   const DType common = result_type(x, y);  // before y has x's dimensions
   const DType wide = is_floating(common) ? common : f32;
-  return to(x * log(to(where(logical_and(is_zero, is_outside), 1.0, y), wide)), wide);
+  return to(x * log(where(logical_and(is_zero, is_outside), 1.0, to(y, wide))), wide);
 }
 
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {

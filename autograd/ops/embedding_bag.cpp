@@ -61,11 +61,13 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& of
   const Tensor flat = reshape(index, {-1});
   Tensor rows = embedding(weight, flat, options.padding_idx);  // (n, D)
   const std::int64_t n = rows.size(0), width = rows.size(1);
-  require<ShapeError>(bags > 0 || n == 0, "embedding_bag: ", n, " indices, but no bag");
+  require<ShapeError>(bags > 0 || n == 0 || options.include_last_offset, "embedding_bag: ", n,
+                      " indices, but no bag");
   if (is_weighted) rows = rows * reshape(options.per_sample_weights, {n, 1});
   const TensorOptions integers{.dtype = i64, .device = index.device()};
-  if (n == 0)  // zeros, with a gradient of 0
-    return index_add(zeros({bags, width}, rows.options()), 0, zeros({0}, integers), rows);
+  if (n == 0 || bags == 0)  // zeros, with a gradient of 0
+    return index_add(zeros({bags, width}, rows.options()), 0, zeros({0}, integers),
+                     narrow(rows, 0, 0, 0));
 
   // The bag of each element is the number of bags that have begun, minus 1.
   const Tensor begins =
@@ -78,7 +80,7 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& of
   };
   if (options.padding_idx)
     leave_out(flat == wrap_dim(*options.padding_idx, weight.size(0), "embedding_bag"));
-  if (options.include_last_offset)  // the elements after the last bag
+  if (options.include_last_offset && offsets.defined())  // the elements after the last bag
     leave_out(arange(n, integers) >= to(narrow(offsets, 0, offsets.numel() - 1, 1), i64));
   const Tensor sizes = unsqueeze(scatter_add(zeros({bags}, integers), 0, bag, counts), 1);
   if (options.mode == BagMode::max) {

@@ -179,19 +179,21 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   const OpRange op("interpolate");
   const std::string mode(options.mode);
   const std::int64_t spatial = x.dim() - 2;
-  const bool nearest = mode == "nearest" || mode == "nearest-exact", cubic = mode == "bicubic";
-  require(nearest || cubic || mode == "linear" || mode == "bilinear" || mode == "trilinear",
+  const bool nearest = mode == "nearest" || mode == "nearest-exact", cubic = mode == "bicubic",
+             area = mode == "area";
+  require(nearest || cubic || area || mode == "linear" || mode == "bilinear" || mode == "trilinear",
           "interpolate: mode = \"", mode,
-          "\"; there are nearest, nearest-exact, linear, bilinear, bicubic and trilinear");
+          "\"; there are nearest, nearest-exact, area, linear, bilinear, bicubic and trilinear");
   const std::int64_t wanted = mode == "linear"      ? 1
                               : mode == "trilinear" ? 3
-                              : nearest             ? spatial
+                              : nearest || area     ? spatial
                                                     : 2;
   require<ShapeError>(spatial == wanted && spatial >= 1 && spatial <= 3,
                       "interpolate: a tensor of ", x.shape(), " does not fit the mode ", mode,
-                      ", which needs ", nearest ? "3 to 5" : std::to_string(wanted + 2),
+                      ", which needs ", nearest || area ? "3 to 5" : std::to_string(wanted + 2),
                       " dimensions");
-  require(!nearest || !options.align_corners, "interpolate: align_corners is not for nearest");
+  require(!(nearest || area) || !options.align_corners, "interpolate: align_corners is not for ",
+          mode);
   require_float(x, "interpolate");
   const std::vector<double>& factors = options.scale_factor;
   require(options.size.empty() != factors.empty(),
@@ -203,8 +205,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   const double factor = factors.size() == 1 ? factors[0] : 0;
   if (mode == "nearest" && spatial == 2 && (factor == 2 || factor == 4))  // usual, and faster
     return upsample_nearest2d(x, static_cast<std::int64_t>(factor));
-  Tensor y = widened(x);
-  for (std::int64_t d = spatial - 1; d >= 0; --d) {  // the last first, as PyTorch rounds
+  const auto axis_of = [&](std::int64_t d) {
     const std::int64_t in = x.size(d + 2);
     ResizedAxis axis{in, 0, 0, options.align_corners};
     if (factors.empty()) {
@@ -226,6 +227,16 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
     }
     require<ShapeError>(in > 0 && axis.out > 0, "interpolate: cannot resize ", in, " elements to ",
                         axis.out, " in dimension ", d + 2);
+    return axis;
+  };
+  if (area) {
+    if (spatial == 1) return adaptive_avg_pool1d(x, axis_of(0).out);
+    if (spatial == 2) return adaptive_avg_pool2d(x, {axis_of(0).out, axis_of(1).out});
+    return adaptive_avg_pool3d(x, {axis_of(0).out, axis_of(1).out, axis_of(2).out});
+  }
+  Tensor y = widened(x);
+  for (std::int64_t d = spatial - 1; d >= 0; --d) {  // the last first, as PyTorch rounds
+    const ResizedAxis axis = axis_of(d);
     y = nearest ? index_select(y, d + 2, nearest_index(axis, mode == "nearest-exact", x.device()))
                 : resampled(y, d + 2, axis, cubic);
   }

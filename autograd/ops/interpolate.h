@@ -24,10 +24,11 @@ struct InterpolateOptions {
   /// all: size = floor(size · factor). Exactly one of both.
   Dims size = {};
   ScaleFactors scale_factor = {};
-  /// nearest, nearest-exact; linear of (N, C, L), bilinear and bicubic of (N, C, H, W), trilinear
-  /// of (N, C, D, H, W).
+  /// nearest, nearest-exact, area (adaptive_avg_pool); linear of (N, C, L), bilinear and bicubic of
+  /// (N, C, H, W), trilinear of (N, C, D, H, W).
   std::string_view mode = "nearest";
-  /// Whether the corner elements of input and output are at the same places (not for nearest).
+  /// Whether the corner elements of input and output are at the same places (not for nearest and
+  /// area).
   bool align_corners = false;
 };
 /// x (N, C, …) resampled. Throws ShapeError for a shape that does not fit the mode, Error for other

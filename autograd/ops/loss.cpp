@@ -194,6 +194,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntrop
   const OpRange op("nll_loss");
   if (const Casts cast{AutocastOp::nll_loss, log_probs})
     return nll_loss(cast(log_probs), target, options);
+  if (target.dtype() == u8) return nll_loss(log_probs, to(target, i64), options);
   require(options.label_smoothing == 0,
           "nll_loss: label_smoothing must be 0; only cross_entropy supports it");
   if (log_probs.dim() == 1 && target.dim() == 0) {
@@ -212,6 +213,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
   const OpRange op("cross_entropy");
   if (const Casts cast{AutocastOp::cross_entropy, logits})
     return cross_entropy(cast(logits), target, options);
+  if (target.dtype() == u8) return cross_entropy(logits, to(target, i64), options);
   require(options.label_smoothing >= 0 && options.label_smoothing <= 1,
           "cross_entropy: label_smoothing ", options.label_smoothing, " is not in [0, 1]");
   if (is_floating(target.dtype()) && is_floating(logits.dtype()) && logits.dim() > 0 &&

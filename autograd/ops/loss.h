@@ -23,11 +23,11 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;  // s in [0, 1]: the target is (1 - s) one_hot + s / C
 };
 
-/// -log softmax(logits)[target]. logits (N, C) or (N, C, ...), target i64 (N) or (N, ...); or, for
-/// a single sample, logits (C) and a 0-dim target. Throws a ShapeError that names a target outside
-/// 0 … C-1. A floating-point target of the logits' shape holds a probability for each class: the
-/// loss is -Σ target log softmax(logits), its mean is over the samples even if classes have
-/// weights, and ignore_index must keep its default.
+/// -log softmax(logits)[target]. logits (N, C) or (N, C, ...), target i64 or u8 (N) or (N, ...);
+/// or, for a single sample, logits (C) and a 0-dim target. Throws a ShapeError that names a target
+/// outside 0 … C-1. A floating-point target of the logits' shape holds a probability for each
+/// class: the loss is -Σ target log softmax(logits), its mean is over the samples even if classes
+/// have weights, and ignore_index must keep its default.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {});
 /// -log_probs[target], for log-probabilities of the same shapes. label_smoothing must be 0.

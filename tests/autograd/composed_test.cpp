@@ -234,6 +234,10 @@ TEST(Composed, AddmmUnderAutocastAndWhatItRefuses) {
   EXPECT_ERROR(addmm(ones({2, 2, 2}), a, b), ShapeError, "addmm: input [2, 2, 2] does not fit");
   EXPECT_ERROR(addmm(ones({5}), a, b, {.beta = 0}), Error, "");
   EXPECT_ERROR(addmm(x.to(i64), a.to(i64), b.to(i64), {.alpha = 0.5}), DTypeError, "addmm: alpha");
+  EXPECT_ERROR(addmm(x.to(i64), a.to(i64), b.to(i64), {.beta = 0.5}), DTypeError, "addmm: beta");
+  const Tensor large = full({1, 1}, 16777217, {.dtype = i64});
+  EXPECT_EQ(addmm(zeros_like(large), large, ones_like(large), {.alpha = 3}).item<std::int64_t>(),
+            50331651);
 }
 
 TEST(Composed, Errors) {

@@ -72,6 +72,14 @@ TEST(EmbeddingBag, ElementsAfterTheLastOffsetBelongToNoBag) {
   }
 }
 
+TEST(EmbeddingBag, TheLastOffsetOfRowsAndOfNoBag) {
+  const Tensor weight = arange(5.0).unsqueeze(1), rows = tensor<std::int64_t>({1, 2, 3, 4}, {2, 2});
+  const EmbeddingBagOptions options{.mode = BagMode::sum, .include_last_offset = true};
+  EXPECT_EQ(embedding_bag(weight, rows, {}, options).to_vector(), (std::vector<float>{3, 7}));
+  EXPECT_EQ(embedding_bag(weight, rows[0], tensor<std::int64_t>({0}), options).shape(),
+            (Dims{0, 1}));
+}
+
 TEST(EmbeddingBag, NoIndexHasTheGradientZero) {
   const Tensor weight = ones({4, 2}).requires_grad_();
   for (const BagMode mode : {BagMode::sum, BagMode::max}) {

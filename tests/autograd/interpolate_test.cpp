@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/autocast.h"
+#include "autograd/ops/pool.h"
 #include "autograd/ops/shape.h"
 #include "support/errors.h"
 #include "support/golden_case.h"
@@ -64,6 +65,16 @@ TEST(Interpolate, FactorsOfTheSameSizeAndOfTwiceTheSize) {
   EXPECT_EQ(numbers({1, 1, 1, 3}, {1, 2.1}, "nearest"), twice);
   EXPECT_EQ(numbers({1, 1, 3}, {1.3}, "nearest"), (Numbers{0, 0, 1}));
   EXPECT_EQ(numbers({1, 1, 3}, {2.1}, "nearest"), (Numbers{0, 0, 0, 1, 1, 2}));
+}
+
+TEST(Interpolate, AreaIsTheMeanOfWindows) {
+  const Tensor x = arange(24.0).reshape({1, 2, 3, 4});
+  EXPECT_TRUE(
+      identical(interpolate(x, {.size = {2, 3}, .mode = "area"}), adaptive_avg_pool2d(x, {2, 3})));
+  EXPECT_TRUE(identical(interpolate(x[0], {.scale_factor = 0.5, .mode = "area"}),
+                        adaptive_avg_pool1d(x[0], 2)));
+  EXPECT_ERROR(interpolate(x, {.size = {2, 2}, .mode = "area", .align_corners = true}), Error,
+               "align_corners is not for area");
 }
 
 TEST(Interpolate, KeepsTheDtype) {

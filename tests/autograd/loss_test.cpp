@@ -147,6 +147,14 @@ TEST(Loss, OneCaseAlone) {
   EXPECT_TRUE(std::isnan(cross_entropy(scores, scalar(-100, {.dtype = i64})).item()));
 }
 
+/// A mask of segmentation is bytes, of which 255 is no class.
+TEST(Loss, TargetsMayBeBytes) {
+  const Tensor logits = randn({4, 3}), bytes = tensor<std::uint8_t>({0, 255, 2, 1});
+  for (const auto loss : {cross_entropy, nll_loss})
+    EXPECT_EQ(loss(logits, bytes, {.ignore_index = 255}).item(),
+              loss(logits, bytes.to(i64), {.ignore_index = 255}).item());
+}
+
 TEST(Loss, Errors) {
   Tensor logits = zeros({2, 3});
   auto targets = [](std::initializer_list<std::int64_t> v) { return tensor<std::int64_t>(v); };
@@ -204,7 +212,6 @@ TEST(Loss, BceWithLogitsOfInfinities) {
   EXPECT_TRUE(std::isnan(bce_with_logits(leaf({NAN}), tensor<double>({1})).item()));
 }
 
-/// bf16 has no 301.
 TEST(SmoothL1, HasTheCommonDtype) {
   const Tensor x = ones({3}).to(bf16).requires_grad_(), y = zeros({3}).requires_grad_();
   const Tensor losses = smooth_l1_loss(x, y, 1, Reduction::none);
@@ -214,6 +221,7 @@ TEST(SmoothL1, HasTheCommonDtype) {
   EXPECT_EQ(y.grad().dtype(), f32);
 }
 
+/// bf16 has no 301.
 TEST(SmoothL1, ATargetOfAnotherDtypeIsNotRounded) {
   const Tensor x = full({1}, 300.0).to(bf16);
   EXPECT_EQ(smooth_l1_loss(x, tensor<std::int64_t>({301})).item<double>(), 0.5);

@@ -64,6 +64,17 @@ TEST(RMSprop, KeepsOnlyTheStateThatItsOptionsNeed) {
   EXPECT_EQ(names({.centered = true}), "0.step 0.square_avg 0.grad_avg ");
 }
 
+/// The variance of a constant gradient is 0, and rounding must not make it negative.
+TEST(RMSprop, CenteredTakesConstantGradients) {
+  const Tensor p = zeros({40}).requires_grad_(), g = linspace(-2, 2, 40);
+  RMSprop optimizer({p}, {.lr = 1e-12, .alpha = 0.9, .centered = true});
+  for (int step = 0; step < 400; ++step) {
+    p.set_grad(g);
+    optimizer.step();
+  }
+  EXPECT_TRUE(std::isfinite(p.detach().sum().item()));
+}
+
 /// The square of 1e20 is infinite in f32, a hundredth of it is not; later steps are finite, too.
 TEST(AdaptiveOptimizers, SurviveOneLargeGradient) {
   const auto after = [](const auto& make) {

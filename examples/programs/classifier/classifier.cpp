@@ -231,13 +231,18 @@ class ClassifierProgram {
          .progress = rd::train::parse_progress(flags_.progress)});
     report(model, result);
     // The report comes last: if it fails, all other results are already printed and written.
-    if (!flags_.report.empty() && result.stopped_by == 0) {
+    if (!flags_.report.empty() && !is_cut_short(result)) {
       const rd::AutocastIf scope(device_, amp());
       write_report_of(flags_, model, *data.test, make_transform(flags_, *data.test, false), result,
                       *comm_, threads_);
       if (out_ != nullptr) *out_ << "report " << flags_.report << std::endl;
     }
-    return result.stopped_by == 0 ? 0 : 128 + result.stopped_by;
+    return is_cut_short(result) ? 128 + result.stopped_by : 0;
+  }
+
+  /// A signal in the last evaluation came too late.
+  bool is_cut_short(const rd::train::FitResult& result) const {
+    return result.stopped_by != 0 && result.epochs < flags_.epochs;
   }
 
   std::optional<rd::DType> amp() const {
@@ -334,7 +339,7 @@ class ClassifierProgram {
     comm_->agree("the hash of the trained model", hash);
     if (out_ != nullptr) {
       std::string directory = flags_.checkpoint_dir;
-      if (result.stopped_by != 0) {
+      if (is_cut_short(result)) {
         *out_ << "\nstopped by a signal; the checkpoint is " << result.checkpoint
               << "\nto continue: the same command with --resume\n";
       } else {
