@@ -147,7 +147,7 @@ TEST(Loss, OneCaseAlone) {
   EXPECT_TRUE(std::isnan(cross_entropy(scores, scalar(-100, {.dtype = i64})).item()));
 }
 
-/// A mask of segmentation is bytes, of which 255 is no class.
+/// A mask of segmentation is bytes, of which 255 is not a class.
 TEST(Loss, TargetsMayBeBytes) {
   const Tensor logits = randn({4, 3}), bytes = tensor<std::uint8_t>({0, 255, 2, 1});
   for (const auto loss : {cross_entropy, nll_loss})
