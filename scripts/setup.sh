@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the packages of Debian 12 or 13, or Ubuntu 24.04, that rondo needs, and nothing else.
+# Installs the packages of Debian 12 or 13, or Ubuntu 24.04 or 26.04, that rondo needs, and nothing else.
 #
 #   scripts/setup.sh [core|test|extra]
 #
