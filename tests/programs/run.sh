@@ -24,12 +24,12 @@ fail() {
 # field NAME FILE: a number or string from the JSON that --json wrote.
 field() { sed -n 's/^ *"'"$1"'": "\{0,1\}\([^",]*\)"\{0,1\},\{0,1\}$/\1/p' "$2"; }
 # succeeds COMMAND…
-succeeds() { timeout 280 "$@" >"$log" 2>&1 || fail "status $? from: $*"; }
+succeeds() { timeout -k 10 280 "$@" >"$log" 2>&1 || fail "status $? from: $*"; }
 # fails_saying TEXT COMMAND…: COMMAND must end by itself, with a status other than 0, and print TEXT.
 fails_saying() {
   local text=$1 status=0
   shift
-  timeout 120 "$@" >"$log" 2>&1 || status=$?
+  timeout -k 10 120 "$@" >"$log" 2>&1 || status=$?
   [ $status -ne 0 ] || fail "no error from: $*"
   [ $status -ne 124 ] || fail "still running after two minutes: $*"
   grep -qF -- "$text" "$log" || fail "the error does not say \"$text\""
