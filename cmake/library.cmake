@@ -38,6 +38,7 @@ if("avx2" IN_LIST rondo_isas AND EXISTS /proc/cpuinfo)
   elseif(flags MATCHES " avx2")
     set(rondo_largest_isa avx2)
   endif()
+  unset(flags)
 endif()
 
 # Compiles kernels five at a time, as UNITY_BUILD does with other sources; UNITY_BUILD includes CUDA from CMake 3.31 on. The list of
