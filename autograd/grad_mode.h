@@ -29,6 +29,11 @@ struct NoGradGuard : GradModeGuard {
   NoGradGuard() : GradModeGuard(false) {}
 };
 
+/// `EnableGradGuard grad;`: recorded again, inside a NoGradGuard.
+struct EnableGradGuard : GradModeGuard {
+  EnableGradGuard() : GradModeGuard(true) {}
+};
+
 /// In this scope every new node remembers where in the model it was created, and backward throws an
 /// AutogradError that names the first node whose gradient holds a NaN. Slow; use it to find the
 /// origin of NaNs.

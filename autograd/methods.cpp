@@ -150,49 +150,49 @@ std::vector<Tensor> Tensor::chunk(std::int64_t chunks, std::int64_t dim) const {
 }
 
 Tensor Tensor::sum() const { return rondo::sum(*this); }
-Tensor Tensor::sum(const Dims& dims, bool keepdim) const {
+Tensor Tensor::sum(const Dims& dims, Flag keepdim) const {
   return rondo::sum(*this, dims, keepdim);
 }
 Tensor Tensor::mean() const { return rondo::mean(*this); }
-Tensor Tensor::mean(const Dims& dims, bool keepdim) const {
+Tensor Tensor::mean(const Dims& dims, Flag keepdim) const {
   return rondo::mean(*this, dims, keepdim);
 }
 Tensor Tensor::max() const { return rondo::max(*this); }
 Tensor Tensor::min() const { return rondo::min(*this); }
 Tensor Tensor::argmax() const { return rondo::argmax(*this); }
-Tensor Tensor::argmax(std::int64_t dim, bool keepdim) const {
+Tensor Tensor::argmax(std::int64_t dim, Flag keepdim) const {
   return rondo::argmax(*this, dim, keepdim);
 }
 Tensor Tensor::argmin() const { return rondo::argmin(*this); }
-Tensor Tensor::argmin(std::int64_t dim, bool keepdim) const {
+Tensor Tensor::argmin(std::int64_t dim, Flag keepdim) const {
   return rondo::argmin(*this, dim, keepdim);
 }
-Tensor Tensor::var(const Dims& dims, std::int64_t correction, bool keepdim) const {
+Tensor Tensor::var(const Dims& dims, std::int64_t correction, Flag keepdim) const {
   return rondo::var(*this, dims, correction, keepdim);
 }
-Tensor Tensor::std(const Dims& dims, std::int64_t correction, bool keepdim) const {
+Tensor Tensor::std(const Dims& dims, std::int64_t correction, Flag keepdim) const {
   return rondo::std(*this, dims, correction, keepdim);
 }
-Tensor Tensor::prod(const Dims& dims, bool keepdim) const {
+Tensor Tensor::prod(const Dims& dims, Flag keepdim) const {
   return rondo::prod(*this, dims, keepdim);
 }
-Tensor Tensor::amax(const Dims& dims, bool keepdim) const {
+Tensor Tensor::amax(const Dims& dims, Flag keepdim) const {
   return rondo::amax(*this, dims, keepdim);
 }
-Tensor Tensor::amin(const Dims& dims, bool keepdim) const {
+Tensor Tensor::amin(const Dims& dims, Flag keepdim) const {
   return rondo::amin(*this, dims, keepdim);
 }
-Tensor Tensor::all(const Dims& dims, bool keepdim) const {
+Tensor Tensor::all(const Dims& dims, Flag keepdim) const {
   return rondo::all(*this, dims, keepdim);
 }
-Tensor Tensor::any(const Dims& dims, bool keepdim) const {
+Tensor Tensor::any(const Dims& dims, Flag keepdim) const {
   return rondo::any(*this, dims, keepdim);
 }
 Tensor Tensor::median() const { return rondo::median(*this); }
-ValuesAndIndices Tensor::max(std::int64_t dim, bool keepdim) const {
+ValuesAndIndices Tensor::max(std::int64_t dim, Flag keepdim) const {
   return rondo::max(*this, dim, keepdim);
 }
-ValuesAndIndices Tensor::min(std::int64_t dim, bool keepdim) const {
+ValuesAndIndices Tensor::min(std::int64_t dim, Flag keepdim) const {
   return rondo::min(*this, dim, keepdim);
 }
 ValuesAndIndices Tensor::sort(std::int64_t dim, bool descending) const {
@@ -201,25 +201,25 @@ ValuesAndIndices Tensor::sort(std::int64_t dim, bool descending) const {
 ValuesAndIndices Tensor::topk(std::int64_t k, std::int64_t dim, bool largest) const {
   return rondo::topk(*this, k, dim, largest);
 }
-ValuesAndIndices Tensor::median(std::int64_t dim, bool keepdim) const {
+ValuesAndIndices Tensor::median(std::int64_t dim, Flag keepdim) const {
   return rondo::median(*this, dim, keepdim);
 }
-ValuesAndIndices Tensor::kthvalue(std::int64_t k, std::int64_t dim, bool keepdim) const {
+ValuesAndIndices Tensor::kthvalue(std::int64_t k, std::int64_t dim, Flag keepdim) const {
   return rondo::kthvalue(*this, k, dim, keepdim);
 }
 Tensor Tensor::argsort(std::int64_t dim, bool descending) const {
   return rondo::argsort(*this, dim, descending);
 }
-Tensor Tensor::norm(const Dims& dims, bool keepdim) const {
+Tensor Tensor::norm(const Dims& dims, Flag keepdim) const {
   return rondo::norm(*this, dims, keepdim);
 }
-Tensor Tensor::logsumexp(const Dims& dims, bool keepdim) const {
+Tensor Tensor::logsumexp(const Dims& dims, Flag keepdim) const {
   return rondo::logsumexp(*this, dims, keepdim);
 }
-Tensor Tensor::nansum(const Dims& dims, bool keepdim) const {
+Tensor Tensor::nansum(const Dims& dims, Flag keepdim) const {
   return rondo::nansum(*this, dims, keepdim);
 }
-Tensor Tensor::nanmean(const Dims& dims, bool keepdim) const {
+Tensor Tensor::nanmean(const Dims& dims, Flag keepdim) const {
   return rondo::nanmean(*this, dims, keepdim);
 }
 Tensor Tensor::count_nonzero(const Dims& dims) const { return rondo::count_nonzero(*this, dims); }

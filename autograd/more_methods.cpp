@@ -31,10 +31,10 @@ Tensor Tensor::rot90(std::int64_t k, const Dims& dims) const {
 Tensor Tensor::fliplr() const { return rondo::fliplr(*this); }
 Tensor Tensor::flipud() const { return rondo::flipud(*this); }
 
-Tensor Tensor::quantile(double q, std::optional<std::int64_t> dim, bool keepdim) const {
+Tensor Tensor::quantile(double q, std::optional<std::int64_t> dim, Flag keepdim) const {
   return rondo::quantile(*this, q, {.dim = dim, .keepdim = keepdim});
 }
-Tensor Tensor::quantile(const Tensor& q, std::optional<std::int64_t> dim, bool keepdim) const {
+Tensor Tensor::quantile(const Tensor& q, std::optional<std::int64_t> dim, Flag keepdim) const {
   return rondo::quantile(*this, q, {.dim = dim, .keepdim = keepdim});
 }
 Unique Tensor::unique() const { return rondo::unique(*this); }

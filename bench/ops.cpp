@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -58,7 +59,7 @@ std::map<std::string, Op> ops() {
   const Dims square{2048, 2048}, small{32, 64}, huge{64, 512, 1024}, feature{16, 64, 28, 28};
   const Tensor classes = randint(0, 1000, {512}), words = randint(0, 50'000, {64, 128});
   const Tensor row = randint(0, 2048, {1024}), place = randint(0, 2048, square);
-  const Tensor ends = sort(randn({1000}), 0).values;
+  const Tensor ends = sort(randn({1000}), 0).values, later = triu(ones({128, 128}), 1) == 1;
   const auto unary = [&](Tensor (*f)(const Tensor&)) {
     return Op{{hidden}, [f](const Tensors& x) { return f(x[0]); }};
   };
@@ -232,6 +233,13 @@ std::map<std::string, Op> ops() {
       {"nonzero", {{hidden}, [](const Tensors& x) { return nonzero(x[0] > 1); }}},
       {"masked_select", {{hidden}, [](const Tensors& x) { return masked_select(x[0], x[0] > 1); }}},
       {"roll", {{hidden}, [](const Tensors& x) { return roll(x[0], {5}, {-1}); }}},
+      {"softmax_causal",
+       {{{8, 12, 128, 128}},
+        [later](const Tensors& x) { return softmax(masked_fill(x[0], later, -INFINITY), -1); }}},
+      {"attention_causal",
+       {{{2, 12, 512, 64}, {2, 12, 512, 64}, {2, 12, 512, 64}},
+        [](const Tensors&
+               x) { return scaled_dot_product_attention(x[0], x[1], x[2], {.is_causal = true}); }}},
       {"tril", {{square}, [](const Tensors& x) { return tril(x[0]); }}},
       {"repeat_interleave",
        {{square}, [](const Tensors& x) { return repeat_interleave(x[0], 2, 1); }}},

@@ -50,8 +50,10 @@ void collect(const fs::path& folder, std::vector<fs::path>& above, std::vector<f
     std::error_code ignored;
     if (is_folder(entry)) {
       collect(entry, above, files);
-    } else if (is_picture(entry) && fs::is_regular_file(entry, ignored)) {
-      files.push_back(entry);
+    } else if (is_picture(entry)) {
+      require<IoError>(fs::status(entry, ignored).type() != fs::file_type::not_found,
+                       entry.string(), ": is a link to a file that does not exist");
+      if (fs::is_regular_file(entry, ignored)) files.push_back(entry);
     }
   }
   above.pop_back();

@@ -25,8 +25,8 @@ struct Window {
 
 /// The window of `image` scaled to height × width (PIL's resize with BILINEAR, torchvision's resize
 /// with antialias; resized_crop). Each output pixel is a mean of the input, weighted by a triangle
-/// two input pixels wide, or two output pixels wide if those are larger. Bit-identical to PIL: rows
-/// first, then columns, weights in units of 2^-22, both passes rounded to bytes.
+/// two input pixels wide, or two output pixels wide if those are larger. It computes as PIL does:
+/// rows first, then columns, weights in units of 2^-22, both passes rounded to bytes.
 Tensor resize(const Tensor& image, const Window& window, std::int64_t height, std::int64_t width);
 /// The same for the whole picture.
 Tensor resize(const Tensor& image, std::int64_t height, std::int64_t width);

@@ -49,6 +49,14 @@ Indices RandomSampler::indices() const {
   return permutation(size_, seed_.value_or(default_generator().state().seed), epoch());
 }
 
+Indices SubsetRandomSampler::indices() const {
+  Indices order;
+  for (const std::int64_t i :
+       permutation(size(), seed_.value_or(default_generator().state().seed), epoch()))
+    order.push_back(indices_[static_cast<std::size_t>(i)]);
+  return order;
+}
+
 Indices permutation(std::int64_t size, std::uint64_t seed, std::uint64_t epoch) {
   Indices order(static_cast<std::size_t>(size));
   std::iota(order.begin(), order.end(), std::int64_t{0});

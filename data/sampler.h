@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace rondo::data {
@@ -97,6 +98,19 @@ class RandomSampler final : public Sampler {
 
  private:
   std::int64_t size_;
+  std::optional<std::uint64_t> seed_;
+};
+
+/// The given indices in an order drawn from (seed, epoch); torch's SubsetRandomSampler.
+class SubsetRandomSampler final : public Sampler {
+ public:
+  explicit SubsetRandomSampler(Indices indices, std::optional<std::uint64_t> seed = {})
+      : indices_(std::move(indices)), seed_(seed) {}
+  std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
+  Indices indices() const override;
+
+ private:
+  Indices indices_;
   std::optional<std::uint64_t> seed_;
 };
 

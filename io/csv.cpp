@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <system_error>
+#include <type_traits>
 
 #include "io/mapped_file.h"
 #include "tensor/error.h"
@@ -44,9 +45,17 @@ std::vector<std::string_view> fields_of(std::string_view line, char delimiter) {
 template <class T>
 T number_of(std::string_view field, const std::string& where) {
   require<IoError>(!field.empty(), where, "a value is missing; fill it in, or leave out the line");
-  const std::string_view digits = field[0] == '+' ? field.substr(1) : field;
+  const bool has_plus = field[0] == '+' && !field.starts_with("+-");
+  const std::string_view digits = has_plus ? field.substr(1) : field;
   T value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if constexpr (std::is_floating_point_v<T>) {  // 1e-50 is 0 in f32
+    long double wide = 0;
+    if (error == std::errc::result_out_of_range &&
+        std::from_chars(digits.data(), digits.data() + digits.size(), wide).ec == std::errc() &&
+        wide < 1 && wide > -1)
+      return static_cast<T>(wide);
+  }
   require<IoError>(error != std::errc::result_out_of_range, where, "'", field,
                    "' is outside the range of the dtype");
   require<IoError>(error == std::errc() && end == digits.data() + digits.size(), where, "'", field,

@@ -111,6 +111,7 @@ class NpyHeaderParser {
       require<IoError>(shape.size() < Dims::max_rank, name_, ": has more than ", Dims::max_rank,
                        " dimensions, which rondo does not support");
       left_.remove_prefix(static_cast<std::size_t>(end - left_.data()));
+      if (left_.starts_with('L')) left_.remove_prefix(1);  // written by Python 2
       shape.push_back(size);
       if (!take(',') && !next_is(')')) fail();
     }

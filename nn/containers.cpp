@@ -14,8 +14,10 @@ bool NamedList<T>::contains(const std::string& key) const {
 
 template <class T>
 T& NamedList<T>::at(std::int64_t i) {
-  require(i >= 0 && i < size(), "container: index ", i, " in a container of ", size(), " ", what_);
-  return elements_[static_cast<std::size_t>(i)];
+  const std::int64_t at = i < 0 ? i + size() : i;
+  require(at >= 0 && at < size(), "container: index ", i, " in a container of ", size(), " ",
+          what_);
+  return elements_[static_cast<std::size_t>(at)];
 }
 
 template <class T>

@@ -25,7 +25,7 @@ class NamedList {
   const std::vector<std::string>& keys() const { return keys_; }
   std::vector<T>& elements() { return elements_; }
 
-  /// Element i. Throws Error outside 0 … size-1.
+  /// Element i; negative ones count from the end. Throws Error outside -size … size-1.
   T& at(std::int64_t i);
   /// The element with this key. Throws Error for an unknown key.
   const T& at(const std::string& key) const;
@@ -47,8 +47,10 @@ class NamedList {
 class ModuleVector : public Module {
  public:
   void push_back(AnyModule module) { modules_.add(std::to_string(size()), std::move(module)); }
+  void append(AnyModule module) { push_back(std::move(module)); }
   std::int64_t size() const { return modules_.size(); }
-  /// Module i; can be assigned: list[3] = nn::Identity(). Throws Error outside 0 … size-1.
+  /// Module i; can be assigned: list[3] = nn::Identity(); list[-1] is the last one. Throws
+  /// Error outside -size … size-1.
   AnyModule& operator[](std::int64_t i) { return modules_.at(i); }
   auto begin() { return modules_.elements().begin(); }
   auto end() { return modules_.elements().end(); }
@@ -136,7 +138,8 @@ class ParameterList : public detail::Parameters {
     for (const Tensor& p : parameters) push_back(p);
   }
   void push_back(const Tensor& parameter) { parameters_.add(std::to_string(size()), parameter); }
-  /// Can be assigned. Throws Error outside 0 … size-1.
+  void append(const Tensor& parameter) { push_back(parameter); }
+  /// Can be assigned. Throws Error outside -size … size-1.
   Tensor& operator[](std::int64_t i) { return parameters_.at(i); }
   auto begin() { return parameters_.elements().begin(); }
   auto end() { return parameters_.elements().end(); }

@@ -1,13 +1,17 @@
 #include "nn/graph.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/autograd_meta.h"
 #include "autograd/grad_mode.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
 #include "nn/eval_mode.h"
+#include "tensor/creation.h"
 
 namespace rondo::nn {
 namespace {
@@ -149,6 +153,24 @@ std::vector<GraphNode> graph_of(Module& model, const Tensor& input) {
   return TapeReader(model, {{"input", x}}).read({gradient_edge(model(x))});
 }
 
+Tensor other_elements(const Tensor& x, int kind, const char* function) {
+  if (is_floating(x.dtype())) {
+    if (kind >= 2) return full_like(x, kind == 2 ? 0 : std::numeric_limits<double>::quiet_NaN());
+    Generator generator(1);
+    const double most = kind == 0 ? 10 : 1e4;
+    return (rand(x.shape(), {.dtype = f64}, generator) * (2 * most) - most)
+        .to(x.dtype())
+        .to(x.device());
+  }
+  if (x.dtype() == boolean) return ~x;
+  const Tensor turned = max(x) - x;
+  require(
+      any(ne(turned, x)).item<bool>(), function,
+      ": the example has only zeros; with other elements, constants can be told from values that "
+      "depend on the input");
+  return turned;
+}
+
 Trace trace(const ModelCall& call, const Tensors& inputs) {
   Module& model = call.model;
   const EvalMode eval(model);
@@ -180,6 +202,33 @@ Trace trace(const ModelCall& call, const Tensors& inputs) {
   reader.complete(found.nodes);
   for (std::size_t i = 0; i < outputs.size(); ++i)
     found.outputs.emplace_back(outputs[i].name, reader.argument(ends[i], outputs[i].tensor));
+  return found;
+}
+
+std::optional<Trace> trace_if_possible(const ModelCall& call, const Tensors& inputs, int kind) {
+  if (kind == 0) return trace(call, inputs);
+  if (std::ranges::none_of(inputs, [](const Tensor& x) { return is_floating(x.dtype()); }))
+    return {};  // the same as kind 0
+  const NoGradGuard no_grad;
+  std::vector<std::pair<Tensor, Tensor>> kept;  // buffers, and copies of them
+  std::vector<std::uint64_t> versions;
+  for (const NamedTensor& buffer : call.model.named_buffers()) {
+    kept.emplace_back(buffer.tensor, buffer.tensor.clone());
+    versions.push_back(buffer.tensor.version());
+  }
+  std::optional<Trace> found;
+  try {
+    found = trace(call, inputs);
+  } catch (const std::exception&) {  // forward refuses such elements
+  }
+  bool is_written = false;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (kept[i].first.version() == versions[i]) continue;
+    is_written = true;
+    kept[i].first.copy_(kept[i].second);
+  }
+  require(!is_written, detail::type_name(call.model),
+          ": forward writes a buffer for some inputs; a file can hold only one state of it");
   return found;
 }
 

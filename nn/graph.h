@@ -4,6 +4,7 @@
 // (extras/onnx/onnx.h).
 
 #include <concepts>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,16 @@ struct Trace {
 /// compare two traces with different inputs. Throws AutogradError for constants that are
 /// overwritten afterwards.
 Trace trace(const ModelCall& call, const Tensors& inputs);
+/// A tensor like x with other elements, for traces that are compared: ordinary numbers, large ones,
+/// zeros, NaN. Of these four kinds, forward may refuse all but the first. Indices are counted from
+/// the other end, so they stay inside any table that x fits. Throws Error naming `function` if
+/// x has only zeros as indices.
+Tensor other_elements(const Tensor& x, int kind, const char* function);
+inline constexpr int kinds_of_other_elements = 4;
+/// trace(call, inputs) of other elements; nothing if forward throws and may refuse them, or if no
+/// input is floating-point, so that they are those of kind 0. If forward writes a buffer, restores
+/// it and throws Error.
+std::optional<Trace> trace_if_possible(const ModelCall& call, const Tensors& inputs, int kind);
 /// The inputs are the arguments of the model's forward.
 template <std::derived_from<Module> M, class... Inputs>
 Trace trace(M& model, const Inputs&... inputs) {

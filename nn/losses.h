@@ -101,7 +101,6 @@ struct BCEWithLogitsLoss {
 
 struct KLDivOptions {
   Reduction reduction = Reduction::mean;
-  bool batch_mean = false;  // PyTorch's "batchmean": the sum divided by x.size(0), the true KL mean
   bool log_target = false;  // the target is also given as log-probabilities
 };
 /// KL(y || x) = sum y (log y - x), where x holds log-probabilities.
@@ -109,11 +108,8 @@ struct KLDivLoss {
   KLDivOptions options;
   explicit KLDivLoss(KLDivOptions options = {}) : options(options) {}
   Tensor operator()(const Tensor& x, const Tensor& y) const {
-    Reduction reduction = options.batch_mean ? Reduction::sum : options.reduction;
-    Tensor loss =
-        kl_div(x, y, reduction,
-               options.log_target ? TargetScale::log_probabilities : TargetScale::probabilities);
-    return options.batch_mean ? loss / static_cast<double>(x.size(0)) : loss;
+    return kl_div(x, y, options.reduction,
+                  options.log_target ? TargetScale::log_probabilities : TargetScale::probabilities);
   }
 };
 

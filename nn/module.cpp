@@ -273,7 +273,8 @@ StateDict Module::state_dict() {
   StateDict out;
   walk(self(), [&](const std::string& path, Module&, Members& members) {
     for (auto* tensors : {&members.parameters, &members.buffers}) {
-      for (auto& [name, tensor] : *tensors) out.push_back({join(path, name), tensor->detach()});
+      for (auto& [name, tensor] : *tensors)
+        if (!members.left_out.contains(tensor)) out.push_back({join(path, name), tensor->detach()});
     }
   });
   return out;

@@ -63,6 +63,11 @@ class Visitor {
   virtual void parameter(std::string_view name, Tensor& tensor) = 0;
   /// A tensor that is saved but not trained, such as running statistics.
   virtual void buffer(std::string_view name, Tensor& tensor) = 0;
+  /// A buffer that state dicts leave out, since the constructor computes it, such as a mask
+  /// (PyTorch's persistent=False).
+  virtual void non_persistent_buffer(std::string_view name, Tensor& tensor) {
+    buffer(name, tensor);
+  }
   virtual void child(std::string_view name, Module& module) = 0;
   /// A child behind a pointer; null is skipped. Copies of the owner share the module that a
   /// shared_ptr holds. A clone and a replica get their own copy of it, one for each module that the

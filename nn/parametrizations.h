@@ -117,6 +117,9 @@ class Parametrized final : public M {
       if (name != "weight") to_.parameter(name, tensor);
     }
     void buffer(std::string_view name, Tensor& tensor) override { to_.buffer(name, tensor); }
+    void non_persistent_buffer(std::string_view name, Tensor& tensor) override {
+      to_.non_persistent_buffer(name, tensor);
+    }
     void child(std::string_view name, Module& module) override { to_.child(name, module); }
 
    private:

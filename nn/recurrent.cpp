@@ -10,11 +10,13 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/pad.h"
 #include "autograd/ops/recurrent.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "nn/init.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo::nn {
 namespace {
@@ -312,6 +314,23 @@ LSTMState LSTMCell::step(const Tensor& x, const LSTMState& before) const {
 }
 LSTMState GRUCell::step(const Tensor& x, const LSTMState& before) const {
   return gru_step(linear(x, weights.weight_ih, weights.bias_ih), before, weights);
+}
+
+Tensor pad_sequence(const Tensors& sequences, PadSequenceOptions options) {
+  const OpRange op("pad_sequence");
+  require<ShapeError>(!sequences.empty(), "pad_sequence: the list of sequences is empty");
+  std::int64_t longest = 0;
+  for (const Tensor& x : sequences) {
+    require<ShapeError>(x.dim() > 0, "pad_sequence: a sequence has no dimension");
+    longest = std::max(longest, x.size(0));
+  }
+  Tensors padded;
+  for (const Tensor& x : sequences) {
+    Dims amounts = Dims::filled(2 * x.dim(), 0);
+    amounts[-1] = longest - x.size(0);  // after the first dimension, which pad counts last
+    padded.push_back(pad(x, amounts, PadMode::constant, options.padding_value));
+  }
+  return stack(padded, options.batch_first ? 0 : 1);
 }
 
 }  // namespace rondo::nn

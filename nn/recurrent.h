@@ -121,6 +121,15 @@ struct Recurrent : Module {
   bool has_cell_;
 };
 
+struct PadSequenceOptions {
+  bool batch_first = false;
+  double padding_value = 0;
+};
+/// Sequences (L_i, …) of different lengths as one tensor (T, N, …), or (N, T, …) with batch_first,
+/// where T is the longest; shorter ones end with padding_value. With `lengths` of a recurrent layer
+/// it takes the place of PyTorch's packed sequences. Agrees with torch.nn.utils.rnn.pad_sequence.
+Tensor pad_sequence(const Tensors& sequences, PadSequenceOptions options = {});
+
 /// h = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu of it. Agrees with torch.nn.RNN.
 struct RNN : Recurrent {
   RNN(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {})

@@ -44,6 +44,7 @@ std::string detail::similar_names(std::string_view name, const std::vector<std::
   constexpr std::size_t most = 3;
   std::vector<std::pair<std::size_t, const std::string*>> near;
   for (const std::string& other : names) {
+    if (other.empty()) continue;  // the model itself
     const std::size_t distance = has_prefix_more(name, other) ? 0 : edit_distance(name, other);
     if (distance <= 1 + name.size() / 3) near.emplace_back(distance, &other);
   }

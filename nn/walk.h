@@ -2,6 +2,7 @@
 // Walks through a tree of modules: Members collects what one module shows to `visit`, `walk` does
 // so for all modules.
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -34,6 +35,10 @@ struct Members final : Visitor {
     show_buffer(tensor);
     buffers.emplace_back(name, &tensor);
   }
+  void non_persistent_buffer(std::string_view name, Tensor& tensor) override {
+    buffer(name, tensor);
+    left_out.insert(&tensor);
+  }
   void child(std::string_view name, Module& module) override {
     claim(name);
     Running::set_part(module.self());
@@ -42,6 +47,7 @@ struct Members final : Visitor {
   }
 
   Named<Tensor> parameters, buffers;
+  std::set<const Tensor*> left_out;  // of state dicts
   Named<Module> children;
 
  private:

@@ -55,6 +55,17 @@ AdamBase::AdamBase(bool decoupled, const std::vector<ParamGroup<AdamOptions>>& g
   for (const auto& group : groups) options_.push_back(checked(type(), group.options));
 }
 
+void AdamBase::add(ParamGroup<AdamOptions> group) {
+  const AdamOptions options = checked(type(), group.options);
+  add_group(std::move(group.params), options.lr);
+  options_.push_back(options);
+  steps_.emplace_back();
+}
+
+void AdamW::add_param_group(ParamGroup<AdamWOptions> group) {
+  add({std::move(group.params), widen(group.options)});
+}
+
 void AdamBase::set_momentum(std::size_t group, double beta1) {
   check_beta(type(), "betas[0]", beta1);
   options_.at(group).betas[0] = beta1;

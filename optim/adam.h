@@ -14,7 +14,7 @@ namespace rondo::optim {
 
 struct AdamOptions {
   double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
+  Betas betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0;
   bool amsgrad = false;
@@ -23,7 +23,7 @@ struct AdamOptions {
 
 struct AdamWOptions {
   double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
+  Betas betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 1e-2;
   bool amsgrad = false;
@@ -39,6 +39,7 @@ class AdamBase : public Optimizer {
 
  protected:
   AdamBase(bool decoupled, const std::vector<ParamGroup<AdamOptions>>& groups);
+  void add(ParamGroup<AdamOptions> group);
 
  private:
   enum Entry : std::size_t { kStep, kM, kV, kMaxV };
@@ -64,6 +65,10 @@ class Adam final : public AdamBase {
   /// Throws Error for a negative rate, eps or decay, and for betas outside [0, 1).
   explicit Adam(Tensors params, AdamOptions options = {});
   explicit Adam(const std::vector<ParamGroup<AdamOptions>>& groups);
+  /// Adds parameters to train, for example of layers that were frozen so far. Call it before
+  /// schedules, ZeroSharding and captured steps are made. If it throws, nothing has changed: Error
+  /// for a parameter that is already trained and for invalid options.
+  void add_param_group(ParamGroup<AdamOptions> group) { add(std::move(group)); }
 };
 
 class AdamW final : public AdamBase {
@@ -71,6 +76,8 @@ class AdamW final : public AdamBase {
   /// Throws as Adam does.
   explicit AdamW(Tensors params, AdamWOptions options = {});
   explicit AdamW(std::vector<ParamGroup<AdamWOptions>> groups);
+  /// As that of Adam.
+  void add_param_group(ParamGroup<AdamWOptions> group);
 };
 
 }  // namespace rondo::optim

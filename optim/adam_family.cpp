@@ -7,7 +7,7 @@
 namespace rondo::optim {
 namespace {
 
-std::vector<NamedOption> with_betas(std::array<double, 2>& betas, std::vector<NamedOption> others) {
+std::vector<NamedOption> with_betas(Betas& betas, std::vector<NamedOption> others) {
   others.push_back({"beta1", &betas[0], NamedOption::below_one});
   others.push_back({"beta2", &betas[1], NamedOption::below_one});
   return others;

@@ -19,7 +19,7 @@ namespace rondo::optim {
 
 struct NAdamOptions {
   double lr = 2e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
+  Betas betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0;
   double momentum_decay = 4e-3;
@@ -42,7 +42,7 @@ class NAdam final : public Composed<NAdamOptions> {
 
 struct RAdamOptions {
   double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
+  Betas betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0;
   bool decoupled_weight_decay = false;
@@ -63,7 +63,7 @@ class RAdam final : public Composed<RAdamOptions> {
 
 struct AdamaxOptions {
   double lr = 2e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
+  Betas betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0;
   bool maximize = false;
@@ -83,7 +83,7 @@ class Adamax final : public Composed<AdamaxOptions> {
 
 struct LionOptions {
   double lr = 1e-4;
-  std::array<double, 2> betas = {0.9, 0.99};
+  Betas betas = {0.9, 0.99};
   double weight_decay = 0;
   bool maximize = false;
   std::vector<NamedOption> named();

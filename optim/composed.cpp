@@ -59,8 +59,8 @@ Tensor ComposedOptimizer::bias_correction(const Parameter& x, const Tensor& beta
   return 1.0 - pow(beta, x.step());
 }
 
-void ComposedOptimizer::check_options(std::size_t group) {
-  detail::require_nonnegative(type_, "lr", lr(group));
+void ComposedOptimizer::check_options(std::size_t group, double lr) {
+  detail::require_nonnegative(type_, "lr", lr);
   for (const NamedOption& option : named(group)) option.check(type_, option.get());
 }
 

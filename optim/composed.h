@@ -93,7 +93,7 @@ class ComposedOptimizer : public Optimizer {
   /// The value with which a state starts.
   virtual double initial_value(std::size_t /*group*/, std::size_t /*entry*/) const { return 0; }
   /// Throws the errors of the options; constructors call it.
-  void check_options(std::size_t group);
+  void check_options(std::size_t group, double lr);
   void update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) final;
 
  private:
@@ -114,19 +114,36 @@ class Composed : public ComposedOptimizer {
  public:
   using Groups = std::vector<ParamGroup<Options>>;
 
+  /// Adds parameters to train, for example of layers that were frozen so far. Call it before
+  /// schedules, ZeroSharding and captured steps are made. If it throws, nothing has changed: Error
+  /// for a parameter that is already trained and for invalid options.
+  void add_param_group(ParamGroup<Options> group) {
+    options_.push_back(group.options);
+    try {
+      check_options(options_.size() - 1, group.options.lr);
+      check_parameters_of(group.params);
+      add_group(std::move(group.params), group.options.lr);
+    } catch (...) {
+      options_.pop_back();
+      throw;
+    }
+  }
+
  protected:
   Composed(const char* type, const Groups& groups, std::vector<StateEntry> entries,
            Updates updates = Updates::elements)
       : ComposedOptimizer(type, detail::params_of(groups), detail::lrs_of(groups),
                           std::move(entries), updates) {
     for (const auto& group : groups) options_.push_back(group.options);
-    for (std::size_t g = 0; g < groups.size(); ++g) check_options(g);
+    for (std::size_t g = 0; g < groups.size(); ++g) check_options(g, groups[g].options.lr);
   }
 
   using ComposedOptimizer::update;
   /// Updates x.p and its state in place.
   virtual void update(const Options& o, const Parameter& x) = 0;
   const Options& options_of(std::size_t group) const { return options_.at(group); }
+  /// Throws the errors of parameters that the optimizer cannot train.
+  virtual void check_parameters_of(const Tensors& /*params*/) const {}
 
  private:
   std::vector<NamedOption> named(std::size_t group) final { return options_.at(group).named(); }

@@ -114,6 +114,7 @@ void CosineAnnealingWarmRestarts::start() {
 }
 
 void CosineAnnealingWarmRestarts::step() {
+  require_same_groups();
   t_cur_ += 1;
   if (t_cur_ >= t_i_) {
     t_cur_ = std::fmod(t_cur_, t_i_);
@@ -123,6 +124,7 @@ void CosineAnnealingWarmRestarts::step() {
 }
 
 void CosineAnnealingWarmRestarts::step(double epoch) {
+  require_same_groups();
   require(epoch >= 0 && epoch < 0x1p53, type(), ".step: epoch is ", epoch,
           ", but must be at least 0 and below 2^53");
   t_cur_ = epoch;

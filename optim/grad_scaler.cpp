@@ -65,7 +65,7 @@ void GradScaler::step(Optimizer& optimizer) {
           " has been called since the last update()");
   if (!optimizers_[&optimizer].unscaled) unscale_(optimizer);
   PerOptimizer& state = optimizers_[&optimizer];
-  optimizer.step(state.found_inf);
+  optimizer.step_unless(state.found_inf);
   state.stepped = true;
 }
 

@@ -119,12 +119,13 @@ Muon::Muon(Tensors params, MuonOptions options) : Muon(Groups{{std::move(params)
 
 Muon::Muon(const Groups& groups)
     : Composed("Muon", groups, {{.name = "momentum_buffer"}}, Updates::whole_parameters) {
-  for (const auto& group : groups) {
-    for (const Tensor& p : group.params) {
-      require<ShapeError>(p.dim() == 2, "Muon: a parameter has shape ", p.shape(),
-                          ", but must be a matrix; train it with another optimizer such as AdamW");
-    }
-  }
+  for (const auto& group : groups) check_parameters_of(group.params);
+}
+
+void Muon::check_parameters_of(const Tensors& params) const {
+  for (const Tensor& p : params)
+    require<ShapeError>(p.dim() == 2, "Muon: a parameter has shape ", p.shape(),
+                        ", but must be a matrix; train it with another optimizer such as AdamW");
 }
 
 void Muon::update(const MuonOptions& o, const Parameter& x) {

@@ -39,7 +39,7 @@ class LARS final : public Composed<LARSOptions> {
 
 struct LAMBOptions {
   double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
+  Betas betas = {0.9, 0.999};
   double eps = 1e-6;
   double weight_decay = 0;
   bool maximize = false;
@@ -88,6 +88,7 @@ class Muon final : public Composed<MuonOptions> {
   explicit Muon(const Groups& groups);
 
  private:
+  void check_parameters_of(const Tensors& params) const override;
   void update(const MuonOptions& o, const Parameter& x) override;
 };
 

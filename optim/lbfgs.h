@@ -51,7 +51,7 @@ class LBFGS final : public Optimizer {
   /// `closure` zeroes the gradients, computes the loss and its gradients, and returns the loss. It
   /// is called several times; the result is the loss of the first call. Throws the errors of
   /// Optimizer::step.
-  Tensor step(const std::function<Tensor()>& closure);
+  Tensor step(const std::function<Tensor()>& closure) override;
 
  private:
   struct Memory;

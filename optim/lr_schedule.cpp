@@ -33,7 +33,14 @@ void LRSchedule::restart() {
   start();
 }
 
+void LRSchedule::require_same_groups() const {
+  require(base_lrs_.size() == optimizer_->num_groups(), type(), ": the optimizer has ",
+          optimizer_->num_groups(), " groups, but had ", base_lrs_.size(),
+          " when the schedule was made; make a schedule after the last add_param_group");
+}
+
 void LRSchedule::step() {
+  require_same_groups();
   ++last_step_;
   for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
     optimizer_->schedule_lr(g, next_lr(g, optimizer_->lr(g)));
@@ -289,6 +296,7 @@ void SequentialLR::restart() {
 }
 
 void SequentialLR::step() {
+  require_same_groups();
   ++last_step_;
   auto next = std::upper_bound(milestones_.begin(), milestones_.end(), last_step_);
   auto i = static_cast<std::size_t>(next - milestones_.begin());
@@ -324,6 +332,7 @@ void ChainedScheduler::start() {
   for (auto& s : schedules_) s->start();
 }
 void ChainedScheduler::step() {
+  require_same_groups();
   ++last_step_;
   for (auto& s : schedules_) s->step();
 }

@@ -70,6 +70,9 @@ class LRSchedule {
   /// MultiplicativeLR), as PyTorch does.
   virtual void restart();
 
+  /// Throws Error if groups were added since. Each `step` begins with it.
+  void require_same_groups() const;
+
   Optimizer* optimizer_;
   std::int64_t last_step_ = 0;
   std::vector<double> base_lrs_;

@@ -43,6 +43,7 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
 }
 
 void OneCycleLR::step() {
+  require_same_groups();
   require(last_step_ < o_.total_steps, "OneCycleLR: step ", last_step_ + 1,
           " exceeds total_steps = ", o_.total_steps);
   LRSchedule::step();

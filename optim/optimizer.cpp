@@ -62,33 +62,49 @@ Optimizer::Optimizer(std::vector<Tensors> groups, const std::vector<double>& lrs
                      std::vector<StateEntry> entries, Updates updates)
     : entries_(std::move(entries)), is_elementwise_(updates == Updates::elements) {
   std::unordered_set<const TensorImpl*> seen;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    for (std::size_t i = 0; i < groups[g].size(); ++i) {
-      const Tensor& p = groups[g][i];
-      require(p.defined(), "optimizer: parameter ", i, " of group ", g, " is undefined");
-      require<DTypeError>(is_floating(p.dtype()), "optimizer: parameter ", i, " of group ", g,
-                          " is ", p.dtype(), "; only floating-point tensors are trained");
-      require(p.is_leaf(), "optimizer: parameter ", i, " of group ", g, " of shape ", p.shape(),
-              " is not a leaf: it was computed from other tensors");
-      require<ShapeError>(is_dense(p), "optimizer: parameter ", i, " of group ", g, " of shape ",
-                          p.shape(), " is not dense (strides ", p.strides(), ")");
-      require(is_elementwise_ || !is_part(p), "optimizer: parameter ", i, " of group ", g,
-              " of shape ", p.shape(),
-              " is a part of another tensor (ZeRO splits parameters), but this optimizer does not "
-              "work element by element and needs whole parameters; train without ZeRO, or with "
-              "another optimizer such as AdamW");
-      require(seen.insert(&p.impl()).second, "optimizer: parameter ", i, " of group ", g,
-              " was given twice");
-    }
-    std::size_t n = groups[g].size();
-    groups_.push_back({.params = std::move(groups[g]),
-                       .state = std::vector<ParamState>(n, ParamState(entries_.size())),
-                       .lr = lrs[g],
-                       .initial_lr = {},
-                       .rates = {}});
+  for (std::size_t g = 0; g < groups.size(); ++g) check_group(groups[g], g, seen);
+  require(!seen.empty(),
+          "optimizer: no parameters to train; pass at least one (parameters() of a model are those "
+          "that its visit names)");
+  for (std::size_t g = 0; g < groups.size(); ++g) append(std::move(groups[g]), lrs[g]);
+}
+
+void Optimizer::add_group(Tensors params, double lr) {
+  std::unordered_set<const TensorImpl*> seen;
+  for (const Tensor& p : parameters()) seen.insert(&p.impl());
+  check_group(params, groups_.size(), seen);
+  append(std::move(params), lr);
+}
+
+void Optimizer::check_group(const Tensors& params, std::size_t g,
+                            std::unordered_set<const TensorImpl*>& seen) const {
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const Tensor& p = params[i];
+    require(p.defined(), "optimizer: parameter ", i, " of group ", g, " is undefined");
+    require<DTypeError>(is_floating(p.dtype()), "optimizer: parameter ", i, " of group ", g, " is ",
+                        p.dtype(), "; only floating-point tensors are trained");
+    require(p.is_leaf(), "optimizer: parameter ", i, " of group ", g, " of shape ", p.shape(),
+            " is not a leaf: it was computed from other tensors");
+    require<ShapeError>(is_dense(p), "optimizer: parameter ", i, " of group ", g, " of shape ",
+                        p.shape(), " is not dense (strides ", p.strides(), ")");
+    require(is_elementwise_ || !is_part(p), "optimizer: parameter ", i, " of group ", g,
+            " of shape ", p.shape(),
+            " is a part of another tensor (ZeRO splits parameters), but this optimizer does not "
+            "work element by element and needs whole parameters; train without ZeRO, or with "
+            "another optimizer such as AdamW");
+    require(seen.insert(&p.impl()).second, "optimizer: parameter ", i, " of group ", g,
+            " was given twice");
   }
-  require(!seen.empty(), "optimizer: no parameters to train; pass at least one");
-  for (const Tensor& p : parameters()) autograd_meta(p).is_shown = true;
+}
+
+void Optimizer::append(Tensors params, double lr) {
+  for (const Tensor& p : params) autograd_meta(p).is_shown = true;
+  const std::size_t n = params.size();
+  groups_.push_back({.params = std::move(params),
+                     .state = std::vector<ParamState>(n, ParamState(entries_.size())),
+                     .lr = lr,
+                     .initial_lr = {},
+                     .rates = {}});
 }
 
 const Optimizer::Group& Optimizer::at(std::size_t group) const {
@@ -100,7 +116,15 @@ Optimizer::Group& Optimizer::at(std::size_t group) {
   return const_cast<Group&>(std::as_const(*this).at(group));
 }
 
-void Optimizer::step(const Tensor& found_inf) {
+Tensor Optimizer::step(const std::function<Tensor()>& closure) {
+  require(closure != nullptr, type(), ".step: the closure is empty");
+  const EnableGradGuard recording;
+  const Tensor loss = closure();
+  step();
+  return loss;
+}
+
+void Optimizer::step_unless(const Tensor& found_inf) {
   RecordFunction range;
   if (is_recording()) range.open(concat(type(), " step"), EventKind::optimizer);
   nn::detail::require_all_shown(type());

@@ -21,12 +21,20 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <unordered_set>
 #include <vector>
 
 #include "nn/module.h"
 #include "tensor/tensor.h"
 
 namespace rondo::optim {
+
+/// The two betas of Adam and its relatives. As an array, {0.5} would leave the second one 0.
+struct Betas : std::array<double, 2> {
+  constexpr Betas(double beta1, double beta2) : array{beta1, beta2} {}
+};
 
 /// Parameters that are trained with the same options.
 template <class Options>
@@ -75,13 +83,18 @@ class Optimizer {
   bool is_elementwise() const { return is_elementwise_; }
 
   /// Updates every parameter whose gradient is defined; other parameters and their state do not
-  /// change. If `found_inf` (0-dim, f32, on the parameters' device; from a GradScaler) is given and
-  /// is not 0, nothing changes. Throws Error if only this optimizer holds a parameter without a
-  /// gradient: then the model's tensor was replaced after the optimizer was constructed. Throws
-  /// ShapeError or DTypeError naming a parameter whose gradient does not match it, and DeviceError
-  /// if the parameters of one group are on several devices. Throws Error if a schedule has made a
-  /// rate negative.
-  void step(const Tensor& found_inf = {});
+  /// change. Throws Error if only this optimizer holds a parameter without a gradient: then the
+  /// model's tensor was replaced after the optimizer was constructed. Throws ShapeError or
+  /// DTypeError naming a parameter whose gradient does not match it, and DeviceError if the
+  /// parameters of one group are on several devices. Throws Error if a schedule has made a rate
+  /// negative.
+  void step() { step_unless({}); }
+  /// Calls closure(), which zeroes the gradients, computes a loss and its gradients, and returns
+  /// the loss; then makes a step. Returns the loss. LBFGS calls it several times.
+  virtual Tensor step(const std::function<Tensor()>& closure);
+  /// step(), but nothing changes if `found_inf` (0-dim, f32, on the parameters' device; from a
+  /// GradScaler) is defined and is not 0.
+  void step_unless(const Tensor& found_inf);
   /// Throws Error if a rate is negative. For callers that replay a captured step.
   void require_valid_rates() const;
   /// Marks all gradients undefined (Note [Gradients live in buckets] in autograd/autograd_meta.h).
@@ -124,6 +137,9 @@ class Optimizer {
   Optimizer(std::vector<Tensors> groups, const std::vector<double>& lrs,
             std::vector<StateEntry> entries, Updates updates = Updates::elements);
 
+  /// Appends a group. Throws the constructor's errors, and then nothing has changed.
+  void add_group(Tensors params, double lr);
+
   /// One parameter's tensors, in the order of the entries; undefined until first used.
   using ParamState = std::vector<Tensor>;
 
@@ -161,6 +177,11 @@ class Optimizer {
   };
 
   friend class LRSchedule;
+
+  /// Throws the constructor's errors. `seen` has the parameters of other groups, and gets these.
+  void check_group(const Tensors& params, std::size_t g,
+                   std::unordered_set<const TensorImpl*>& seen) const;
+  void append(Tensors params, double lr);
 
   /// set_lr for schedules, which may set a negative rate that no step uses: one step after its end,
   /// a linear OneCycleLR goes below zero. Throws Error if it is not finite.
@@ -201,3 +222,11 @@ void require_nonnegative(const char* type, const char* key, double value);
 }  // namespace detail
 
 }  // namespace rondo::optim
+
+// For `auto [beta1, beta2] = options.betas`.
+template <>
+struct std::tuple_size<rondo::optim::Betas> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t i>
+struct std::tuple_element<i, rondo::optim::Betas> {
+  using type = double;
+};

@@ -36,6 +36,7 @@ void ReduceLROnPlateau::step() {
 }
 
 void ReduceLROnPlateau::step(double metric) {
+  require_same_groups();
   if (is_better(metric)) {
     best_ = metric;
     bad_steps_ = 0;

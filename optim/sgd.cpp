@@ -30,6 +30,12 @@ SGD::SGD(const std::vector<ParamGroup<SgdOptions>>& groups)
   for (const auto& group : groups) options_.push_back(checked(group.options));
 }
 
+void SGD::add_param_group(ParamGroup<SgdOptions> group) {
+  const SgdOptions options = checked(group.options);
+  add_group(std::move(group.params), options.lr);
+  options_.push_back(options);
+}
+
 void SGD::set_momentum(std::size_t group, double momentum) {
   detail::require_nonnegative("SGD", "momentum", momentum);
   options_.at(group).momentum = momentum;

@@ -28,6 +28,11 @@ class SGD final : public Optimizer {
   explicit SGD(Tensors params, SgdOptions options = {});
   explicit SGD(const std::vector<ParamGroup<SgdOptions>>& groups);
 
+  /// Adds parameters to train, for example of layers that were frozen so far. Call it before
+  /// schedules, ZeroSharding and captured steps are made. If it throws, nothing has changed: Error
+  /// for a parameter that is already trained and for invalid options.
+  void add_param_group(ParamGroup<SgdOptions> group);
+
   const char* type() const override { return "SGD"; }
   double momentum(std::size_t group = 0) const override { return options_.at(group).momentum; }
   void set_momentum(std::size_t group, double momentum) override;

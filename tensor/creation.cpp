@@ -251,6 +251,24 @@ Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOpt
   return y;
 }
 
+Tensor randint(std::int64_t high, const Dims& sizes, TensorOptions options, Generator& generator) {
+  return randint(0, high, sizes, options, generator);
+}
+
+Tensor detail::stacked(const std::vector<Tensor>& parts, DType dtype) {
+  if (parts.empty()) return empty({0}, {.dtype = dtype});
+  Dims sizes = parts[0].shape();
+  sizes.insert(0, static_cast<std::int64_t>(parts.size()));
+  const Tensor y = empty(sizes, {.dtype = dtype});
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    require<ShapeError>(parts[i].shape() == parts[0].shape(), "tensor: list ", i, " has the shape ",
+                        parts[i].shape(), ", the first ", parts[0].shape());
+    backend(y).copy(parts[i], y.as_view(parts[i].shape(), parts[i].strides(),
+                                        static_cast<std::int64_t>(i) * y.stride(0)));
+  }
+  return y;
+}
+
 Tensor randperm(std::int64_t n, TensorOptions options, Generator& generator) {
   const OpName op("randperm");
   require<Error>(n >= 0, "randperm: expected a length >= 0, got ", n);

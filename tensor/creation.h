@@ -47,12 +47,24 @@ Tensor randn(const Dims& sizes, TensorOptions options = {},
 /// 2^24, f16 up to 2^11, bf16 up to 2^8.
 Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOptions options = {},
                Generator& generator = default_generator());
+/// The same from 0.
+Tensor randint(std::int64_t high, const Dims& sizes, TensorOptions options = {},
+               Generator& generator = default_generator());
+/// Of low and high without sizes, the second would be taken as a size.
+template <std::integral T>
+Tensor randint(std::int64_t low, T high, TensorOptions options = {},
+               Generator& generator = default_generator()) = delete;
 /// A random permutation of 0 … n-1 (Fisher-Yates). Throws Error unless the dtype holds all of them
 /// exactly.
 Tensor randperm(std::int64_t n, TensorOptions options = {},
                 Generator& generator = default_generator());
 Tensor rand_like(const Tensor& x);
 Tensor randn_like(const Tensor& x);
+
+namespace detail {
+/// Copies of the parts as the first dimension of a new tensor; shape [0] for none.
+Tensor stacked(const std::vector<Tensor>& parts, DType dtype);
+}  // namespace detail
 
 /// A 1-dim copy of `values`, or a copy with the given shape: tensor<float>({1, 2, 3}).
 template <class T>
@@ -61,6 +73,21 @@ template <class T>
 Tensor tensor(std::initializer_list<T> values) {
   return tensor<T>(std::span<const T>(values.begin(), values.size()),
                    {static_cast<std::int64_t>(values.size())});
+}
+/// Of nested lists: tensor<float>({{1, 2}, {3, 4}}) has the shape [2, 2]. Throws ShapeError if the
+/// lists have different lengths.
+template <class T>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows) {
+  std::vector<Tensor> parts;
+  for (const std::initializer_list<T>& row : rows) parts.push_back(tensor<T>(row));
+  return detail::stacked(parts, dtype_of<T>);
+}
+template <class T>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes) {
+  std::vector<Tensor> parts;
+  for (const std::initializer_list<std::initializer_list<T>>& rows : planes)
+    parts.push_back(tensor<T>(rows));
+  return detail::stacked(parts, dtype_of<T>);
 }
 template <class T>
 Tensor tensor(std::initializer_list<T> values, const Dims& sizes) {

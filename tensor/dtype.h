@@ -173,6 +173,12 @@ constexpr int category_of(DType dtype) {
   return is_floating(dtype) ? 2 : is_integral(dtype) ? 1 : 0;
 }
 
+/// An integer type, or an enumeration that converts to one.
+template <class T>
+concept IntegerNotBool = (std::is_integral_v<T> ||
+                          std::is_enum_v<T>)&&std::is_convertible_v<T, std::int64_t> &&
+                         !std::is_same_v<T, bool>;
+
 /// "f32", "bool" …
 std::string_view name_of(DType dtype);
 /// Parses the output of name_of. Throws DTypeError for anything else.

@@ -39,56 +39,57 @@
   ROW(pow_scalar, calls, power(x, alpha))       \
   ROW(clamp, plain, clamped(x, alpha, beta))
 
-// Ops of floating-point numbers.
-#define RONDO_UNARY_OPS_OF_FLOATS(ROW)                                               \
-  ROW(exp, calls, std::exp(x))                                                       \
-  ROW(expm1, calls, std::expm1(x))                                                   \
-  ROW(log, calls, std::log(x))                                                       \
-  ROW(log1p, calls, std::log1p(x))                                                   \
-  ROW(exp2, calls, std::exp2(x))                                                     \
-  ROW(log2, calls, std::log2(x))                                                     \
-  ROW(log10, calls, std::log10(x))                                                   \
-  ROW(sqrt, plain, std::sqrt(x))                                                     \
-  ROW(rsqrt, plain, T(1) / std::sqrt(x))                                             \
-  ROW(reciprocal, plain, T(1) / x)                                                   \
-  ROW(sin, calls, std::sin(x))                                                       \
-  ROW(cos, calls, std::cos(x))                                                       \
-  ROW(tan, calls, std::tan(x))                                                       \
-  ROW(sinh, calls, std::sinh(x))                                                     \
-  ROW(cosh, calls, std::cosh(x))                                                     \
-  ROW(asin, calls, std::asin(x))                                                     \
-  ROW(acos, calls, std::acos(x))                                                     \
-  ROW(atan, calls, std::atan(x))                                                     \
-  ROW(asinh, calls, std::asinh(x))                                                   \
-  ROW(acosh, calls, std::acosh(x))                                                   \
-  ROW(atanh, calls, std::atanh(x))                                                   \
-  ROW(tanh, calls, std::tanh(x))                                                     \
-  ROW(sigmoid, calls, sigmoid(x))                                                    \
-  ROW(erf, calls, std::erf(x))                                                       \
-  ROW(erfc, calls, std::erfc(x))                                                     \
-  ROW(erfinv, calls, functors::erfinv(x))                                            \
-  ROW(lgamma, plain, log_gamma(x))                                                   \
-  ROW(digamma, calls, functors::digamma(x))                                          \
-  ROW(polygamma, calls, functors::polygamma(alpha, x))                               \
-  ROW(floor, plain, std::floor(x))                                                   \
-  ROW(ceil, plain, std::ceil(x))                                                     \
-  ROW(round, plain, std::nearbyint(x))                                               \
-  ROW(trunc, plain, std::trunc(x))                                                   \
-  ROW(gelu, calls, T(0.5) * x * (T(1) + std::erf(x * T(sqrt_half))))                 \
-  ROW(gelu_tanh, calls, T(0.5) * x * (T(1) + std::tanh(gelu_inner(x))))              \
-  ROW(silu, calls, x / (T(1) + std::exp(-x)))                                        \
-  ROW(softplus, calls, functors::softplus(x))                                        \
-  ROW(elu, calls, functors::elu(x, alpha, beta, gamma))                              \
-  ROW(hardsigmoid, plain, clamped(x + T(3), T(0), T(6)) / T(6))                      \
-  ROW(hardswish, plain, x* clamped(x + T(3), T(0), T(6)) / T(6))                     \
-  ROW(hardshrink, plain, x >= -alpha && x <= alpha ? T(0) : x)                       \
-  ROW(softshrink, plain, x > alpha ? x - alpha : x < -alpha ? x + alpha : x * T(0))  \
-  ROW(mish, calls, x* std::tanh(softplus(x)))                                        \
-  ROW(logsigmoid, calls, (x < 0 ? x : T(0)) - std::log1p(std::exp(-std::abs(x))))    \
-  ROW(threshold, plain, x <= alpha ? beta : x)                                       \
-  ROW(nan_to_num, plain, x != x ? alpha : x - x == x - x ? x : x > 0 ? beta : gamma) \
-  ROW(isinf, plain, T(x == x && x - x != x - x))                                     \
-  ROW(isfinite, plain, T(x - x == x - x))                                            \
+// Ops of floating-point numbers. Outside of its domain no function is called: the vector versions
+// of the C library would call the scalar one for each of these numbers.
+#define RONDO_UNARY_OPS_OF_FLOATS(ROW)                                                       \
+  ROW(exp, calls, std::exp(x))                                                               \
+  ROW(expm1, calls, std::expm1(x))                                                           \
+  ROW(log, calls, or_nan(x >= 0, std::log(select(x >= 0, x, T(1)))))                         \
+  ROW(log1p, calls, or_nan(x >= -1, std::log1p(select(x >= -1, x, T(0)))))                   \
+  ROW(exp2, calls, std::exp2(x))                                                             \
+  ROW(log2, calls, or_nan(x >= 0, std::log2(select(x >= 0, x, T(1)))))                       \
+  ROW(log10, calls, or_nan(x >= 0, std::log10(select(x >= 0, x, T(1)))))                     \
+  ROW(sqrt, plain, std::sqrt(x))                                                             \
+  ROW(rsqrt, plain, T(1) / std::sqrt(x))                                                     \
+  ROW(reciprocal, plain, T(1) / x)                                                           \
+  ROW(sin, calls, std::sin(x))                                                               \
+  ROW(cos, calls, std::cos(x))                                                               \
+  ROW(tan, calls, std::tan(x))                                                               \
+  ROW(sinh, calls, std::sinh(x))                                                             \
+  ROW(cosh, calls, std::cosh(x))                                                             \
+  ROW(asin, calls, or_nan(std::abs(x) <= 1, std::asin(select(std::abs(x) <= 1, x, T(0)))))   \
+  ROW(acos, calls, or_nan(std::abs(x) <= 1, std::acos(select(std::abs(x) <= 1, x, T(0)))))   \
+  ROW(atan, calls, std::atan(x))                                                             \
+  ROW(asinh, calls, std::asinh(x))                                                           \
+  ROW(acosh, calls, or_nan(x >= 1, std::acosh(select(x >= 1, x, T(2)))))                     \
+  ROW(atanh, calls, or_nan(std::abs(x) <= 1, std::atanh(select(std::abs(x) <= 1, x, T(0))))) \
+  ROW(tanh, calls, std::tanh(x))                                                             \
+  ROW(sigmoid, calls, sigmoid(x))                                                            \
+  ROW(erf, calls, std::erf(x))                                                               \
+  ROW(erfc, calls, std::erfc(x))                                                             \
+  ROW(erfinv, calls, functors::erfinv(x))                                                    \
+  ROW(lgamma, plain, log_gamma(x))                                                           \
+  ROW(digamma, calls, functors::digamma(x))                                                  \
+  ROW(polygamma, calls, functors::polygamma(alpha, x))                                       \
+  ROW(floor, plain, std::floor(x))                                                           \
+  ROW(ceil, plain, std::ceil(x))                                                             \
+  ROW(round, plain, std::nearbyint(x))                                                       \
+  ROW(trunc, plain, std::trunc(x))                                                           \
+  ROW(gelu, calls, T(0.5) * x * (T(1) + std::erf(x * T(sqrt_half))))                         \
+  ROW(gelu_tanh, calls, T(0.5) * x * (T(1) + std::tanh(gelu_inner(x))))                      \
+  ROW(silu, calls, x / (T(1) + std::exp(-x)))                                                \
+  ROW(softplus, calls, functors::softplus(x))                                                \
+  ROW(elu, calls, functors::elu(x, alpha, beta, gamma))                                      \
+  ROW(hardsigmoid, plain, clamped(x + T(3), T(0), T(6)) / T(6))                              \
+  ROW(hardswish, plain, x* clamped(x + T(3), T(0), T(6)) / T(6))                             \
+  ROW(hardshrink, plain, x >= -alpha && x <= alpha ? T(0) : x)                               \
+  ROW(softshrink, plain, x > alpha ? x - alpha : x < -alpha ? x + alpha : x * T(0))          \
+  ROW(mish, calls, x* std::tanh(softplus(x)))                                                \
+  ROW(logsigmoid, calls, (x < 0 ? x : T(0)) - std::log1p(std::exp(-std::abs(x))))            \
+  ROW(threshold, plain, x <= alpha ? beta : x)                                               \
+  ROW(nan_to_num, plain, x != x ? alpha : x - x == x - x ? x : x > 0 ? beta : gamma)         \
+  ROW(isinf, plain, T(x == x && x - x != x - x))                                             \
+  ROW(isfinite, plain, T(x - x == x - x))                                                    \
   ROW(fake_quantize, plain, fake_quantized(x, alpha, T(1) / alpha, beta, gamma))
 
 #define RONDO_UNARY_OPS(ROW) RONDO_UNARY_OPS_OF_ALL(ROW) RONDO_UNARY_OPS_OF_FLOATS(ROW)
@@ -131,6 +132,7 @@
   ROW(shrink_backward, plain, b >= -alpha && b <= alpha ? T(0) : a)                     \
   ROW(threshold_backward, plain, b <= alpha ? T(0) : a)                                 \
   ROW(mish_backward, calls, functors::mish_backward(a, b))                              \
+  ROW(glu, calls, a* sigmoid(b))                                                        \
   ROW(logsigmoid_backward, calls, a* sigmoid(-b))                                       \
   ROW(nan_to_num_backward, plain, b - b == b - b ? a : T(0))                            \
   ROW(logaddexp, calls, functors::logaddexp(a, b))                                      \

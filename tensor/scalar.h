@@ -12,8 +12,10 @@ namespace rondo {
 
 class Scalar {
  public:
-  Scalar(bool value) : value_(value) {}
-  template <std::integral T>
+  /// Only from a bool: a pointer, such as a string literal, would also convert to one.
+  template <std::same_as<bool> T>
+  Scalar(T value) : value_(value) {}
+  template <IntegerNotBool T>
   Scalar(T value) : value_(static_cast<std::int64_t>(value)) {
     if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8)
       if (value > static_cast<std::uint64_t>(INT64_MAX)) refuse(value);

@@ -94,6 +94,14 @@ bool repeats_elements(const Dims& sizes, const Dims& strides) {
   return false;
 }
 
+void Dims::fail_position(std::int64_t i) const {
+  throw ShapeError(concat("shape: position ", i, " of ", *this, ", which has ", rank_, " entries"));
+}
+
+void Dims::require_size(std::int64_t n) const {
+  require<ShapeError>(rank_ == n, "shape: ", *this, " has ", rank_, " entries; expected ", n);
+}
+
 std::int64_t wrap_dim(std::int64_t dim, std::int64_t rank, const char* op) {
   std::int64_t range = std::max<std::int64_t>(rank, 1);  // a 0-dim tensor accepts 0 and -1
   require<ShapeError>(dim >= -range && dim < range, op, ": dimension ", dim,

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
 #include <span>
 
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 
 namespace rondo {
@@ -19,7 +21,10 @@ class Dims {
   Dims() = default;
   Dims(std::initializer_list<std::int64_t> values) : Dims(values.begin(), values.end()) {}
   /// One dimension, so that ones(3) and x.sum(1) work as in Python.
-  Dims(std::int64_t value) { push_back(value); }
+  template <IntegerNotBool T>
+  Dims(T value) {
+    push_back(static_cast<std::int64_t>(value));
+  }
   Dims(std::span<const std::int64_t> values) : Dims(values.begin(), values.end()) {}
   template <class Iterator>
   Dims(Iterator first, Iterator last) {
@@ -34,14 +39,23 @@ class Dims {
 
   std::int64_t size() const { return rank_; }
   bool empty() const { return rank_ == 0; }
-  std::int64_t operator[](std::int64_t i) const { return values_[static_cast<std::size_t>(i)]; }
-  std::int64_t& operator[](std::int64_t i) { return values_[static_cast<std::size_t>(i)]; }
+  /// Negative positions count from the end. Throws ShapeError for one that does not exist.
+  std::int64_t operator[](std::int64_t i) const { return values_[place(i)]; }
+  std::int64_t& operator[](std::int64_t i) { return values_[place(i)]; }
   const std::int64_t* begin() const { return values_.data(); }
   const std::int64_t* end() const { return values_.data() + rank_; }
   std::int64_t* begin() { return values_.data(); }
   std::int64_t* end() { return values_.data() + rank_; }
-  std::int64_t front() const { return values_[0]; }
-  std::int64_t back() const { return values_[static_cast<std::size_t>(rank_ - 1)]; }
+  std::int64_t front() const { return (*this)[0]; }
+  std::int64_t back() const { return (*this)[-1]; }
+  /// `const auto [b, c, h, w] = x.shape().to<4>();`. Throws ShapeError if there are not n.
+  template <std::size_t n>
+  std::array<std::int64_t, n> to() const {
+    require_size(static_cast<std::int64_t>(n));
+    std::array<std::int64_t, n> values;
+    std::copy(begin(), end(), values.begin());
+    return values;
+  }
 
   void push_back(std::int64_t value) {
     require<ShapeError>(rank_ < max_rank, "a tensor has at most ", max_rank, " dimensions");
@@ -61,8 +75,28 @@ class Dims {
   }
 
  private:
+  std::size_t place(std::int64_t i) const {
+    const std::int64_t at = i < 0 ? i + rank_ : i;
+    if (at < 0 || at >= rank_) fail_position(i);
+    return static_cast<std::size_t>(at);
+  }
+  [[noreturn, gnu::cold]] void fail_position(std::int64_t i) const;
+  void require_size(std::int64_t n) const;
+
   std::array<std::int64_t, max_rank> values_{};
   std::int64_t rank_ = 0;
+};
+
+/// true or false, and nothing else that converts to bool: x.sum(1, 2), without the braces around
+/// two dimensions, would be x.sum(1, true).
+class Flag {
+ public:
+  template <std::same_as<bool> T>
+  constexpr Flag(T value) : value_(value) {}
+  constexpr operator bool() const { return value_; }
+
+ private:
+  bool value_;
 };
 
 /// Writes [2, 3, 4].

@@ -40,7 +40,9 @@ void Tensor::fail_undefined(std::string_view op, std::string_view what) const {
   const std::string fact =
       is_known ? concat(inner, what, " is undefined") : "use of an undefined tensor";
   throw Error(concat(name, name.empty() ? "" : ": ", fact,
-                     why != nullptr ? ": " + why->reason : "; assign a tensor to it first"));
+                     why != nullptr ? ": " + why->reason
+                                    : "; assign a tensor to it first (a gradient is "
+                                      "undefined until backward has run)"));
 }
 
 Tensor Tensor::over(StoragePtr storage, std::int64_t offset, const Dims& sizes, const Dims& strides,

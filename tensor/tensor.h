@@ -276,12 +276,20 @@ class Tensor {
   Tensor narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;
   /// x[i] is x.select(0, i).
   Tensor operator[](std::int64_t index) const { return select(0, index); }
-  template <std::same_as<bool> B>
-  Tensor operator[](B) const = delete;  // torch inserts a dimension; use None
+  template <class T>
+  requires(std::same_as<T, bool> || std::floating_point<T>)  // torch inserts a dimension; use None
+      Tensor
+      operator[](T) const = delete;
   /// As in Python: x[{Slice(1, 3), None, mask}] (autograd/ops/subscript.h).
   Tensor operator[](std::initializer_list<TensorIndex> where) const;
   Tensor operator[](const TensorIndex& where) const;
   Tensor index(const std::vector<TensorIndex>& where) const;
+#ifdef __cpp_multidimensional_subscript  // C++23: x[1, Slice()]
+  template <class... I>
+  requires(sizeof...(I) > 1) Tensor operator[](const I&... where) const {
+    return index(std::vector<TensorIndex>{where...});
+  }
+#endif
   Tensor index_select(std::int64_t dim, const Tensor& index) const;
   Tensor gather(std::int64_t dim, const Tensor& index) const;
   Tensor masked_fill(const Tensor& mask, Scalar value) const;
@@ -326,38 +334,38 @@ class Tensor {
   Tensor unfold(std::int64_t dim, std::int64_t size, std::int64_t step) const;
 
   Tensor sum() const;
-  Tensor sum(const Dims& dims, bool keepdim = false) const;
+  Tensor sum(const Dims& dims, Flag keepdim = false) const;
   Tensor mean() const;
-  Tensor mean(const Dims& dims, bool keepdim = false) const;
-  Tensor var(const Dims& dims = {}, std::int64_t correction = 1, bool keepdim = false) const;
-  Tensor std(const Dims& dims = {}, std::int64_t correction = 1, bool keepdim = false) const;
-  Tensor prod(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor mean(const Dims& dims, Flag keepdim = false) const;
+  Tensor var(const Dims& dims = {}, std::int64_t correction = 1, Flag keepdim = false) const;
+  Tensor std(const Dims& dims = {}, std::int64_t correction = 1, Flag keepdim = false) const;
+  Tensor prod(const Dims& dims = {}, Flag keepdim = false) const;
   Tensor max() const;
   Tensor min() const;
   Tensor argmax() const;
   Tensor argmin() const;
-  Tensor argmax(std::int64_t dim, bool keepdim = false) const;
-  Tensor argmin(std::int64_t dim, bool keepdim = false) const;
-  Tensor amax(const Dims& dims = {}, bool keepdim = false) const;
-  Tensor amin(const Dims& dims = {}, bool keepdim = false) const;
-  Tensor all(const Dims& dims = {}, bool keepdim = false) const;
-  Tensor any(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor argmax(std::int64_t dim, Flag keepdim = false) const;
+  Tensor argmin(std::int64_t dim, Flag keepdim = false) const;
+  Tensor amax(const Dims& dims = {}, Flag keepdim = false) const;
+  Tensor amin(const Dims& dims = {}, Flag keepdim = false) const;
+  Tensor all(const Dims& dims = {}, Flag keepdim = false) const;
+  Tensor any(const Dims& dims = {}, Flag keepdim = false) const;
   Tensor median() const;
-  ValuesAndIndices median(std::int64_t dim, bool keepdim = false) const;
-  ValuesAndIndices kthvalue(std::int64_t k, std::int64_t dim = -1, bool keepdim = false) const;
-  ValuesAndIndices max(std::int64_t dim, bool keepdim = false) const;
-  ValuesAndIndices min(std::int64_t dim, bool keepdim = false) const;
+  ValuesAndIndices median(std::int64_t dim, Flag keepdim = false) const;
+  ValuesAndIndices kthvalue(std::int64_t k, std::int64_t dim = -1, Flag keepdim = false) const;
+  ValuesAndIndices max(std::int64_t dim, Flag keepdim = false) const;
+  ValuesAndIndices min(std::int64_t dim, Flag keepdim = false) const;
   ValuesAndIndices sort(std::int64_t dim = -1, bool descending = false) const;
   ValuesAndIndices topk(std::int64_t k, std::int64_t dim = -1, bool largest = true) const;
   Tensor argsort(std::int64_t dim = -1, bool descending = false) const;
-  Tensor norm(const Dims& dims = {}, bool keepdim = false) const;
-  Tensor logsumexp(const Dims& dims, bool keepdim = false) const;
-  Tensor nansum(const Dims& dims = {}, bool keepdim = false) const;
-  Tensor nanmean(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor norm(const Dims& dims = {}, Flag keepdim = false) const;
+  Tensor logsumexp(const Dims& dims, Flag keepdim = false) const;
+  Tensor nansum(const Dims& dims = {}, Flag keepdim = false) const;
+  Tensor nanmean(const Dims& dims = {}, Flag keepdim = false) const;
   Tensor count_nonzero(const Dims& dims = {}) const;
-  Tensor quantile(double q, std::optional<std::int64_t> dim = {}, bool keepdim = false) const;
+  Tensor quantile(double q, std::optional<std::int64_t> dim = {}, Flag keepdim = false) const;
   Tensor quantile(const Tensor& q, std::optional<std::int64_t> dim = {},
-                  bool keepdim = false) const;
+                  Flag keepdim = false) const;
   Unique unique() const;
   Tensor bincount(const Tensor& weights = {}, std::int64_t minlength = 0) const;
   Tensor histc(std::int64_t bins = 100, double min = 0, double max = 0) const;
@@ -459,6 +467,7 @@ class Tensor {
   Tensor round() const;
   Tensor round(std::int64_t decimals) const;
   Tensor clamp(Scalar low, Scalar high) const;
+  Tensor clamp(Scalar low) const { return clamp_min(low); }
   Tensor clamp(const Tensor& low, const Tensor& high) const;
   Tensor clip(Scalar low, Scalar high) const { return clamp(low, high); }
   Tensor clamp_min(Scalar low) const;

@@ -10,9 +10,11 @@
 namespace rondo::train {
 namespace {
 
-/// Whether the output (N, C, …) has a score for each class and the target (N, …) is a class.
+/// Whether the output (N, C, …) has a score for each class and the target (N, …) is a class. One
+/// column, C = 1, has no choice of classes: it is the logit of a binary criterion, or a regression.
 bool are_classes(const Tensor& output, const Tensor& target) {
   if (is_floating(target.dtype()) || target.dtype() == boolean || output.dim() < 2) return false;
+  if (output.size(1) < 2) return false;
   Dims scored{output.size(0)};
   for (std::int64_t d = 2; d < output.dim(); ++d) scored.push_back(output.size(d));
   return target.shape() == scored;

@@ -355,15 +355,15 @@ RunState::Restored RunState::restore(const fs::path& directory) {
     const std::vector<Kept> kept = kept_files(directory);
     if (fs::exists(newest, ignored) || !kept.empty() ||
         !fs::exists(directory / "previous-1", ignored))
-      names = newest.string() + "\n";
-    for (const Kept& file : kept) names += file.path.string() + "\n";
+      names = newest.string() + '\0';  // a path may have any other character
+    for (const Kept& file : kept) names += file.path.string() + '\0';
   }
   names = comm.broadcast_bytes(names, 0);
   require<IoError>(!names.empty(), "checkpoint ", newest.string(),
                    " does not exist; earlier runs are in the folders previous-1, … next to it");
   std::vector<fs::path> candidates;
   std::istringstream lines(names);
-  for (std::string line; std::getline(lines, line);) candidates.emplace_back(line);
+  for (std::string line; std::getline(lines, line, '\0');) candidates.emplace_back(line);
   Restored restored;
   for (const fs::path& candidate : candidates) {
     std::string failure;

@@ -67,9 +67,9 @@ class TrainStep {
   }
   /// One step with several batches (DDP's `accumulate`). The mean gradient of each batch is
   /// weighted by its number of samples, so the step equals one with a single batch of all samples,
-  /// if no layer mixes the samples of a batch. The means of the ranks are averaged with equal
-  /// weights; ranks that have not joined must have the same number of batches. Throws Error for
-  /// more than one batch with `graph` or in reproducible training.
+  /// if no layer mixes the samples of a batch and no target is ignored. The means of the ranks are
+  /// averaged with equal weights; ranks that have not joined must have the same number of batches.
+  /// Throws Error for more than one batch with `graph` or in reproducible training.
   void operator()(std::span<const data::Batch> batches, const std::function<std::string()>& where);
   /// The end of a step on a rank that had no batch. Its gradients come from the other ranks (DDP's
   /// `join`).

@@ -1,7 +1,5 @@
 #include "autograd/ops/activation.h"
 
-#include <limits>
-
 #include "autograd/autocast.h"
 #include "autograd/ops/activation_node.h"
 #include "autograd/ops/arithmetic.h"
@@ -146,10 +144,10 @@ Tensor leaky_relu(const Tensor& x, double slope) {
       UnaryOp::leaky_relu, checked_float(x, "leaky_relu"), {.alpha = slope});
 }
 Tensor sigmoid(const Tensor& x) {
-  return activation_from_output<SigmoidDerivative>(UnaryOp::sigmoid, checked_float(x, "sigmoid"));
+  return activation_from_output<SigmoidDerivative>(UnaryOp::sigmoid, as_float(x, "sigmoid"));
 }
 Tensor tanh(const Tensor& x) {
-  return activation_from_output<TanhDerivative>(UnaryOp::tanh, checked_float(x, "tanh"));
+  return activation_from_output<TanhDerivative>(UnaryOp::tanh, as_float(x, "tanh"));
 }
 Tensor gelu(const Tensor& x, GeluApproximation approximation) {
   checked_float(x, "gelu");
@@ -174,8 +172,10 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
   const OpRange op("softplus");
   if (const Casts cast{AutocastOp::softplus, x}) return softplus(cast(x), beta, threshold);
   const Tensor wide = widened(checked_float(x, "softplus")), scaled = wide * beta;
-  const Tensor low = clamp_with_bounds(scaled, -std::numeric_limits<double>::infinity(), threshold);
-  return to(where(scaled > threshold, wide, log1p(exp(low)) / beta), x.dtype());
+  if (threshold == 20) return to(softplus(scaled) / beta, x.dtype());
+  const Tensor is_linear = scaled > threshold;
+  const Tensor curve = log1p(exp(masked_fill(scaled, is_linear, 0.0))) / beta;
+  return to(where(is_linear, wide, curve), x.dtype());
 }
 
 Tensor softmax(const Tensor& x, std::int64_t dim) {

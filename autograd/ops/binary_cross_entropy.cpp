@@ -89,6 +89,8 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const WeightedLoss
     return binary_cross_entropy(cast(x), cast(y),
                                 {.weight = cast(options.weight), .reduction = options.reduction});
   require_pair(x, y, "binary_cross_entropy");
+  require<DTypeError>(y.dtype() != boolean,
+                      "binary_cross_entropy: the target is bool; convert it with target.to(f32)");
   if (x.device().is_cpu()) {
     const auto has_other_than_probabilities = [](const Tensor& t) {
       return no_grad([&] { return any(logical_not(logical_and(t >= 0, t <= 1))).item<bool>(); });

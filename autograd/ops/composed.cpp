@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/autocast.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
@@ -18,6 +19,8 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
+#include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
@@ -297,6 +300,35 @@ Tensor unflatten(const Tensor& x, std::int64_t dim, const Dims& sizes) {
   return view(x, shape);
 }
 
+namespace {
+
+Tensor rolled(const Tensor& x, std::int64_t shift, std::int64_t dim);
+
+struct RollBackward final : Node {
+  std::int64_t shift, dim;
+  RollBackward(std::int64_t shift, std::int64_t dim) : shift(shift), dim(dim) {}
+  const char* name() const override { return "roll"; }
+  Tensors backward(const Tensors& dy) override {
+    return {rolled(dy[0], dy[0].size(dim) - shift, dim)};
+  }
+};
+
+/// 0 < shift < x.size(dim).
+Tensor rolled(const Tensor& x, std::int64_t shift, std::int64_t dim) {
+  const std::int64_t rest = x.size(dim) - shift;
+  if (TraceMode::is_enabled())
+    return cat({narrow(x, dim, rest, shift), narrow(x, dim, 0, rest)}, dim);
+  const Tensor y = no_grad([&] {
+    const Tensor y = Tensor::empty(x.shape(), x.options());
+    backend(y).copy(narrow(x, dim, rest, shift), narrow(y, dim, 0, shift));
+    backend(y).copy(narrow(x, dim, 0, rest), narrow(y, dim, shift, rest));
+    return y;
+  });
+  return record<RollBackward>({x}, y, shift, dim);
+}
+
+}  // namespace
+
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   const OpRange op("roll");
   if (dims.empty() && shifts.size() == 1) return roll(flatten(x), shifts, {0}).reshape(x.shape());
@@ -308,7 +340,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
     const std::int64_t dim = wrap_dim(dims[i], x.dim(), "roll"), n = x.size(dim);
     if (n == 0) continue;
     const std::int64_t shift = (shifts[i] % n + n) % n;
-    if (shift != 0) y = cat({narrow(y, dim, n - shift, shift), narrow(y, dim, 0, n - shift)}, dim);
+    if (shift != 0) y = rolled(y, shift, dim);
   }
   return y.impl_ptr() == x.impl_ptr() ? clone(x) : y;
 }
@@ -317,6 +349,7 @@ Tensor clip(const Tensor& x, Scalar low, Scalar high) {
   const OpName op("clip");
   return clamp(x, low, high);
 }
+Tensor clamp(const Tensor& x, Scalar low) { return clamp_min(x, low); }
 Tensor clamp_min(const Tensor& x, Scalar low) {
   const OpRange op("clamp_min");
   if (is_floating(x.dtype())) return clamp(x, low, std::numeric_limits<double>::infinity());
@@ -387,7 +420,7 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineSimilarit
              {options.dim});
 }
 
-VarMean var_mean(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
+VarMean var_mean(const Tensor& x, const Dims& dims, std::int64_t correction, Flag keepdim) {
   const OpName op("var_mean");
   return {var(x, dims, correction, keepdim), mean(x, dims, keepdim)};
 }

@@ -103,7 +103,8 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 
 /// clamp.
 Tensor clip(const Tensor& x, Scalar low, Scalar high);
-/// clamp with one bound.
+/// clamp with one bound; clamp(x, low) is clamp_min(x, low).
+Tensor clamp(const Tensor& x, Scalar low);
 Tensor clamp_min(const Tensor& x, Scalar low);
 Tensor clamp_max(const Tensor& x, Scalar high);
 
@@ -165,7 +166,7 @@ struct VarMean {
 };
 /// var and mean over `dims` (none: all), as rondo::var and rondo::mean.
 VarMean var_mean(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
-                 bool keepdim = false);
+                 Flag keepdim = false);
 /// The indices that sort a dimension (i64), equal elements in their order.
 Tensor argsort(const Tensor& x, std::int64_t dim = -1, bool descending = false);
 

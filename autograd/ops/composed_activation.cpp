@@ -160,15 +160,51 @@ Tensor celu(const Tensor& x, double alpha) {
   return scaled_elu<CeluDerivative>(x, alpha, 1, 1 / alpha);
 }
 
+namespace {
+
+std::pair<Tensor, Tensor> halves(const Tensor& x, std::int64_t dim) {
+  const std::int64_t half = x.size(dim) / 2;
+  return {narrow(x, dim, 0, half), narrow(x, dim, half, half)};
+}
+
+/// y = a s, s = sigmoid(b): da = dy s, db = dy a s (1 - s), where 1 - s is sigmoid(-b).
+struct GluBackward final : Node {
+  SavedTensor x;
+  std::int64_t dim;
+  GluBackward(const Tensor& x, std::int64_t dim) : x(x), dim(dim) {}
+  const char* name() const override { return "glu"; }
+  Tensors backward(const Tensors& dy) override {
+    const Tensor x = this->x.get(*this);
+    const auto [a, b] = halves(x, dim);
+    if (GradMode::is_enabled()) {
+      const Tensor da = dy[0] * sigmoid(b);
+      return {cat({da, da * a * sigmoid(-b)}, dim)};
+    }
+    const Tensor dx = Tensor::empty_like(x);
+    const auto [da, db] = halves(dx, dim);
+    backend(x).binary(BinaryOp::glu, dy[0], b, da);
+    backend(x).binary(BinaryOp::mul, da, a, db);
+    backend(x).binary(BinaryOp::logsigmoid_backward, db, b, db);
+    return {dx};
+  }
+  void release_saved() override { x.reset(); }
+  void attributes(AttributeVisitor& v) override { v.integer("dim", dim); }
+};
+
+}  // namespace
+
 Tensor glu(const Tensor& x, std::int64_t dim) {
   const OpRange op("glu");
   require<ShapeError>(x.dim() > 0, "glu: a tensor without dimensions has no halves");
   dim = wrap_dim(dim, x.dim(), "glu");
-  const std::int64_t half = x.size(dim) / 2;
   require<ShapeError>(x.size(dim) % 2 == 0, "glu: dimension ", dim, " of ", x.shape(),
                       " has an odd size, so it has no halves");
   return activation("glu", x, [=](const Tensor& x) {
-    return narrow(x, dim, 0, half) * sigmoid(narrow(x, dim, half, half));
+    const auto [a, b] = halves(x, dim);
+    if (TraceMode::is_enabled()) return a * sigmoid(b);
+    const Tensor y = Tensor::empty(a.shape(), x.options());
+    backend(x).binary(BinaryOp::glu, a, b, y);
+    return record<GluBackward>({x}, y, x, dim);
   });
 }
 

@@ -234,10 +234,7 @@ DType float_type(const Tensor& a, const Tensor& b, const char* op) {
 Tensor logaddexp(const Tensor& a, const Tensor& b) {
   const OpRange op("logaddexp");
   const DType common = float_type(a, b, "logaddexp");
-  if (TraceMode::is_enabled()) {
-    const Tensor d = difference(a, b);
-    return where(ge(a, b), a + softplus(-d), b + softplus(d));
-  }
+  if (TraceMode::is_enabled()) return maximum(a, b) + softplus(neg(abs(a - b)));
   const Tensor y = detail::compute(BinaryOp::logaddexp, a, b, common, common, {}, "logaddexp");
   return record<LogaddexpBackward>({a, b}, y, a, b);
 }
@@ -247,11 +244,7 @@ Tensor hypot(const Tensor& a, const Tensor& b) {
   const DType common = float_type(a, b, "hypot");
   if (TraceMode::is_enabled()) {
     const Dims shape = broadcast_shapes(a.shape(), b.shape());
-    const Tensor both = stack({to(expand(a, shape), common), to(expand(b, shape), common)});
-    // Scaled by the larger one, so that no square overflows or underflows.
-    const Tensor largest = max(abs(both.detach()), 0).values;
-    const Tensor scale = where(logical_and(largest > 0, isfinite(largest)), largest, 1.0);
-    return norm(both / scale, {0}) * scale;
+    return norm(stack({to(expand(a, shape), common), to(expand(b, shape), common)}), {0});
   }
   const Tensor y = detail::compute(BinaryOp::hypot, a, b, common, common, {}, "hypot");
   return record<HypotBackward>({a, b}, y, a, b, y);

@@ -16,6 +16,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/ops/windows.h"
+#include "autograd/trace.h"
 #include "tensor/creation.h"
 #include "tensor/record_function.h"
 
@@ -55,6 +56,7 @@ Tensor lp_pool(const char* name, const Tensor& x, double p, std::int64_t element
   require(p != 0 && !std::isnan(p), name, ": p must not be ", p);
   if (std::isinf(p)) return p > 0 ? largest(abs(x)) : neg(largest(neg(abs(x))));
   const Tensor sums = average(pow(widened(x), p)) * static_cast<double>(elements);
+  if (TraceMode::is_enabled()) return to(pow(sums, 1 / p), x.dtype());
   const Tensor is_zero = sums == 0;  // where the root's derivative is infinite
   const Tensor roots = pow(masked_fill(sums, is_zero, 1.0), 1 / p);
   return to(masked_fill(roots, is_zero, 0.0), x.dtype());

@@ -197,7 +197,8 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   require_float(x, "interpolate");
   const std::vector<double>& factors = options.scale_factor;
   require(options.size.empty() != factors.empty(),
-          "interpolate: expected either size or scale_factor");
+          "interpolate: expected either size or scale_factor: {.size = {height, width}} or "
+          "{.scale_factor = 2}");
   const std::int64_t given =
       factors.empty() ? options.size.size() : static_cast<std::int64_t>(factors.size());
   require(given == spatial || (!factors.empty() && given == 1), "interpolate: ", given,

@@ -216,6 +216,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
   if (target.dtype() == u8) return cross_entropy(logits, to(target, i64), options);
   require(options.label_smoothing >= 0 && options.label_smoothing <= 1,
           "cross_entropy: label_smoothing ", options.label_smoothing, " is not in [0, 1]");
+  require(options.reduction != Reduction::batchmean,
+          "cross_entropy: the reduction batchmean is for kl_div only; use mean or sum");
   if (is_floating(target.dtype()) && is_floating(logits.dtype()) && logits.dim() > 0 &&
       target.shape() == logits.shape())
     return of_probabilities(logits, target, options);
@@ -311,6 +313,11 @@ Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction, TargetScale
   const OpRange op("kl_div");
   if (const Casts cast{AutocastOp::kl_div, x}) return kl_div(cast(x), cast(y), reduction, target);
   require_pair(x, y, "kl_div");
+  if (reduction == Reduction::batchmean) {
+    require<ShapeError>(x.dim() > 0,
+                        "kl_div: batchmean needs a batch, but the input has no dimension");
+    return kl_div(x, y, Reduction::sum, target) / x.size(0);
+  }
   if (target == TargetScale::log_probabilities) return reduced(mul(exp(y), sub(y, x)), reduction);
   Tensor log_y = log(masked_fill(y, eq(y, 0.0), 1.0));  // 0 log 0 = 0
   return reduced(mul(y, sub(log_y, x)), reduction);

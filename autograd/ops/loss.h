@@ -11,7 +11,8 @@
 
 namespace rondo {
 
-enum class Reduction { none, mean, sum };
+/// batchmean, the sum divided by the size of the batch, is for kl_div only.
+enum class Reduction { none, mean, sum, batchmean };
 
 /// The mean of cross_entropy and nll_loss is over the targets that are not ignored. It is NaN if
 /// all targets are ignored.
@@ -68,8 +69,8 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y,
 /// The scale of kl_div's target.
 enum class TargetScale { probabilities, log_probabilities };
 /// y (log y - x), where x holds log-probabilities; or exp(y) (y - x) if y holds log-probabilities,
-/// too. `mean` divides by the number of elements, as PyTorch's reduction "mean" does ("batchmean"
-/// is the sum divided by x.size(0)).
+/// too. `mean` divides by the number of elements, `batchmean` by x.size(0): the true mean of the
+/// divergence.
 Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
               TargetScale target = TargetScale::probabilities);
 

@@ -18,6 +18,8 @@ inline Tensor reduced(const Tensor& losses, Reduction reduction) {
       return mean(losses);
     case Reduction::sum:
       break;
+    case Reduction::batchmean:
+      throw Error("the reduction batchmean is for kl_div only; use mean or sum");
   }
   return sum(losses);
 }

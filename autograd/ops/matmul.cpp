@@ -129,6 +129,13 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const OpRange op("linear");
   if (const Casts cast{AutocastOp::linear, x})
     return linear(cast(x), cast(weight), cast(bias), activation);
+  if (weight.defined() && weight.dim() == 1) {
+    require<ShapeError>(!bias.defined(), "linear: a weight of one dimension, ", weight.shape(),
+                        ", takes no bias");
+    require<ShapeError>(x.dim() >= 1 && x.size(-1) == weight.size(0), "linear: input ", x.shape(),
+                        " does not fit a weight of shape ", weight.shape(), " (in)");
+    return detail::activated(matmul(x, weight), activation);
+  }
   require<ShapeError>(weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1),
                       "linear: input ", x.shape(), " does not fit a weight of shape ",
                       weight.shape(), " (out, in)");

@@ -62,9 +62,10 @@ struct Normalized {
 
 /// Whether f32 cannot carry numbers with one of these 1 / deviations: their squares overflow, or
 /// the gradient's factors invstd^3 underflow. NaN may come from sums that overflow. Such a tensor
-/// is normalised in f64. On a GPU the answer is always no, because the host would wait for it.
+/// is normalised in f64. On a GPU the answer is always no, because the host would wait for it; and
+/// under TraceMode, because a trace must not depend on the elements.
 inline bool beyond_f32(const Tensor& invstd) {
-  if (!invstd.device().is_cpu() || invstd.dtype() != f32) return false;
+  if (TraceMode::is_enabled() || !invstd.device().is_cpu() || invstd.dtype() != f32) return false;
   const auto* s = invstd.data_ptr<float>();
   return std::any_of(s, s + invstd.numel(), [](float v) { return !(v >= 1e-10F && v <= 1e10F); });
 }

@@ -33,7 +33,7 @@ struct PickBackward final : Node {
 };
 
 ValuesAndIndices extremum(const char* op, bool largest, const Tensor& x, std::int64_t dim,
-                          bool keepdim) {
+                          Flag keepdim) {
   dim = wrap_dim(dim, x.dim(), op);
   if (x.dim() == 0) {
     ValuesAndIndices y = extremum(op, largest, reshape(x, {1}), 0, false);
@@ -76,7 +76,7 @@ struct ExtremeBackward final : Node {
 };
 
 Tensor extreme(const char* op, ReductionOp kernel, const Tensor& x, const Dims& dims,
-               bool keepdim) {
+               Flag keepdim) {
   const Reduced shape = reduced(x, dims, keepdim, op);
   require<ShapeError>(shape.length > 0, op, ": the tensor ", x.shape(), " has no elements");
   Tensor y = renamed(reduce_kept(kernel, x, shape, x.dtype()), shape.result);
@@ -85,19 +85,19 @@ Tensor extreme(const char* op, ReductionOp kernel, const Tensor& x, const Dims& 
 
 }  // namespace
 
-ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim) {
+ValuesAndIndices max(const Tensor& x, std::int64_t dim, Flag keepdim) {
   const OpName op("max");
   return extremum("max", true, x, dim, keepdim);
 }
-ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) {
+ValuesAndIndices min(const Tensor& x, std::int64_t dim, Flag keepdim) {
   const OpName op("min");
   return extremum("min", false, x, dim, keepdim);
 }
-Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor amax(const Tensor& x, const Dims& dims, Flag keepdim) {
   const OpName op("amax");
   return extreme("amax", ReductionOp::max, x, dims, keepdim);
 }
-Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor amin(const Tensor& x, const Dims& dims, Flag keepdim) {
   const OpName op("amin");
   return extreme("amin", ReductionOp::min, x, dims, keepdim);
 }
@@ -128,23 +128,23 @@ Tensor argmin(const Tensor& x) {
   NoGradGuard no_grad;
   return extremum("argmin", false, reshape(x, {x.numel()}), 0, false).indices;
 }
-Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
+Tensor argmax(const Tensor& x, std::int64_t dim, Flag keepdim) {
   const OpName op("argmax");
   NoGradGuard no_grad;
   return extremum("argmax", true, x, dim, keepdim).indices;
 }
-Tensor argmin(const Tensor& x, std::int64_t dim, bool keepdim) {
+Tensor argmin(const Tensor& x, std::int64_t dim, Flag keepdim) {
   const OpName op("argmin");
   NoGradGuard no_grad;
   return extremum("argmin", false, x, dim, keepdim).indices;
 }
 
-Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor all(const Tensor& x, const Dims& dims, Flag keepdim) {
   const OpName op("all");
   const Reduced shape = reduced(x, dims, keepdim, "all");
   return renamed(reduce_kept(ReductionOp::all, x, shape, boolean), shape.result);
 }
-Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor any(const Tensor& x, const Dims& dims, Flag keepdim) {
   const OpName op("any");
   const Reduced shape = reduced(x, dims, keepdim, "any");
   return renamed(reduce_kept(ReductionOp::any, x, shape, boolean), shape.result);

@@ -61,7 +61,7 @@ Tensor divided(const Tensor& dy, const Tensor& y, double factor = 1) {
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor sum(const Tensor& x, const Dims& dims, Flag keepdim) {
   const OpRange op("sum");
   if (const Casts cast{AutocastOp::sum, x}) return sum(cast(x), dims, keepdim);
   Reduced shape = reduced(x, dims, keepdim, "sum");
@@ -70,7 +70,7 @@ Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
   return record<SumBackward>({x}, y, shape.kept, x.shape());
 }
 
-Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor mean(const Tensor& x, const Dims& dims, Flag keepdim) {
   const OpRange op("mean");
   require_float(x, "mean");
   Reduced shape = reduced(x, dims, keepdim, "mean");
@@ -108,7 +108,7 @@ struct VarBackward final : Node {
 
 /// Computed in f64, where the square of every f32 is representable; the squares of 1e30 and 1e-30
 /// are outside the range of f32.
-Tensor variance(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
+Tensor variance(const Tensor& x, const Dims& dims, std::int64_t correction, Flag keepdim) {
   Reduced shape = reduced(x, dims, keepdim, "var");
   const auto degrees = static_cast<double>(std::max<std::int64_t>(shape.length - correction, 0));
   Tensor y = no_grad([&] {
@@ -131,13 +131,13 @@ struct StdBackward final : Node {
 
 }  // namespace
 
-Tensor var(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
+Tensor var(const Tensor& x, const Dims& dims, std::int64_t correction, Flag keepdim) {
   const OpRange op("var");
   require_float(x, "var");
   return to(variance(x, dims, correction, keepdim), x.dtype());
 }
 
-Tensor std(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
+Tensor std(const Tensor& x, const Dims& dims, std::int64_t correction, Flag keepdim) {
   const OpRange op("std");
   require_float(x, "std");
   Tensor squared = variance(x, dims, correction, keepdim);
@@ -145,7 +145,7 @@ Tensor std(const Tensor& x, const Dims& dims, std::int64_t correction, bool keep
   return to(record<StdBackward>({squared}, y, y), x.dtype());
 }
 
-Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor prod(const Tensor& x, const Dims& dims, Flag keepdim) {
   const OpRange op("prod");
   if (const Casts cast{AutocastOp::prod, x}) return prod(cast(x), dims, keepdim);
   const Reduced shape = reduced(x, dims, keepdim, "prod");
@@ -201,7 +201,7 @@ struct L2NormBackward final : Node {
 
 }  // namespace
 
-Tensor norm(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor norm(const Tensor& x, const Dims& dims, Flag keepdim) {
   const OpRange op("norm");
   if (const Casts cast{AutocastOp::norm, x}) return norm(cast(x), dims, keepdim);
   require_float(x, "norm");
@@ -249,7 +249,7 @@ struct VectorNormBackward final : Node {
 
 }  // namespace
 
-Tensor vector_norm(const Tensor& x, double ord, const Dims& dims, bool keepdim) {
+Tensor vector_norm(const Tensor& x, double ord, const Dims& dims, Flag keepdim) {
   const OpRange op("vector_norm");
   if (const Casts cast{AutocastOp::norm, x}) return vector_norm(cast(x), ord, dims, keepdim);
   require(ord > 0, "vector_norm: ord ", ord, " is not positive");
@@ -291,10 +291,10 @@ struct LogSumExpBackward final : Node {
 
 }  // namespace
 
-Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor logsumexp(const Tensor& x, const Dims& dims, Flag keepdim) {
   const OpRange op("logsumexp");
   if (const Casts cast{AutocastOp::logsumexp, x}) return logsumexp(cast(x), dims, keepdim);
-  require_float(x, "logsumexp");
+  if (!is_floating(x.dtype())) return logsumexp(as_float(x, "logsumexp"), dims, keepdim);
   Reduced shape = reduced(x, dims, keepdim, "logsumexp");
   Tensor y = no_grad([&] {
     if (x.numel() == 0) return log(sum(x, dims, keepdim));

@@ -17,27 +17,27 @@
 namespace rondo {
 
 /// sum x.
-Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor sum(const Tensor& x, const Dims& dims = {}, Flag keepdim = false);
 /// sum x / n.
-Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor mean(const Tensor& x, const Dims& dims = {}, Flag keepdim = false);
 /// sum (x - mean)^2 / (n - correction), computed in f64.
 Tensor var(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
-           bool keepdim = false);
+           Flag keepdim = false);
 /// sqrt(var). Its gradient is 0 where the input is constant. Call it as rondo::std: after `using
 /// namespace rondo`, the bare name is ambiguous.
 Tensor std(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
-           bool keepdim = false);
+           Flag keepdim = false);
 /// Product, computed as a tree of products of halves. Its gradient is correct also where elements
 /// are 0.
-Tensor prod(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor prod(const Tensor& x, const Dims& dims = {}, Flag keepdim = false);
 /// Euclidean norm, sqrt(sum x^2); its gradient at 0 is 0.
-Tensor norm(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor norm(const Tensor& x, const Dims& dims = {}, Flag keepdim = false);
 /// (sum |x|^ord)^(1 / ord) for ord > 0; for infinity max |x|, which throws ShapeError if there are
 /// no elements. Its gradient is 0 where x is 0; for infinity it is shared evenly among the elements
 /// of equal |x|. Throws Error for other ord. Agrees with torch.linalg.vector_norm.
-Tensor vector_norm(const Tensor& x, double ord, const Dims& dims = {}, bool keepdim = false);
+Tensor vector_norm(const Tensor& x, double ord, const Dims& dims = {}, Flag keepdim = false);
 /// log sum exp(x), computed after subtracting the maximum.
-Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim = false);
+Tensor logsumexp(const Tensor& x, const Dims& dims, Flag keepdim = false);
 /// x[0] + … + x[i] along dim.
 Tensor cumsum(const Tensor& x, std::int64_t dim);
 
@@ -51,12 +51,12 @@ struct ValuesAndIndices {
 };
 /// The largest (smallest) element along dim and its index. If several are equal, the first one is
 /// taken. The gradient goes to that element.
-ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim = false);
-ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim = false);
+ValuesAndIndices max(const Tensor& x, std::int64_t dim, Flag keepdim = false);
+ValuesAndIndices min(const Tensor& x, std::int64_t dim, Flag keepdim = false);
 /// The largest (smallest) element; NaN if any element is NaN. The gradient is shared evenly among
 /// the elements that equal the result. max(x) is amax(x), and min(x) is amin(x).
-Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor amax(const Tensor& x, const Dims& dims = {}, Flag keepdim = false);
+Tensor amin(const Tensor& x, const Dims& dims = {}, Flag keepdim = false);
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
 /// maximum and minimum of two tensors (arithmetic.h).
@@ -66,11 +66,11 @@ Tensor min(const Tensor& a, const Tensor& b);
 /// elements in row-major order.
 Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x);
-Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim = false);
-Tensor argmin(const Tensor& x, std::int64_t dim, bool keepdim = false);
+Tensor argmax(const Tensor& x, std::int64_t dim, Flag keepdim = false);
+Tensor argmin(const Tensor& x, std::int64_t dim, Flag keepdim = false);
 /// Whether all elements (any element) differ from 0. The result is boolean, without a gradient.
-Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor all(const Tensor& x, const Dims& dims = {}, Flag keepdim = false);
+Tensor any(const Tensor& x, const Dims& dims = {}, Flag keepdim = false);
 
 /// Sorted along dim, stable; NaN counts as largest. `indices` gives the original position of each
 /// value; its gradient goes there.

@@ -2,6 +2,8 @@
 // Code shared by the reductions (reduce.cpp, pick.cpp): which dimensions are reduced, and how a
 // kernel's result, in which they have size 1, gets its final shape. Not for users.
 
+#include <string_view>
+
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
@@ -16,7 +18,7 @@ struct Reduced {
   std::int64_t length;  // elements that go into each result
 };
 
-inline Reduced reduced(const Tensor& x, const Dims& dims, bool keepdim, const char* op) {
+inline Reduced reduced(const Tensor& x, const Dims& dims, Flag keepdim, const char* op) {
   Reduced out{x.shape(), {}, 1};
   Dims hit = Dims::filled(x.dim(), dims.empty() ? 1 : 0);
   for (std::int64_t dim : dims) {
@@ -54,6 +56,12 @@ inline Tensor widened(const Tensor& x) { return size_of(x.dtype()) == 2 ? to(x, 
 /// clamp of floats whose gradient also passes at the bounds, for ops that are composed of it.
 /// Defined in unary.cpp.
 Tensor clamp_with_bounds(const Tensor& x, double low, double high);
+
+/// Integers and bools are converted to f32 for ops whose results are not integers.
+inline Tensor as_float(const Tensor& x, std::string_view op) {
+  x.require_defined(op, "the input");
+  return is_floating(x.dtype()) ? x : to(x, f32);
+}
 
 inline void require_float(const Tensor& x, const char* op) {
   x.require_defined(op, "the input");

@@ -21,7 +21,7 @@ namespace {
 
 /// Element `place` (i64, size 1 at dim) of the sorted line, without or with its dimension.
 ValuesAndIndices taken(const ValuesAndIndices& sorted, const Tensor& place, std::int64_t dim,
-                       bool keepdim) {
+                       Flag keepdim) {
   const Tensor values = gather(sorted.values, dim, place),
                indices = gather(sorted.indices, dim, place);
   if (keepdim) return {values, indices};
@@ -44,7 +44,7 @@ Tensor filled_place(const Tensor& x, std::int64_t dim, std::int64_t value) {
 
 }  // namespace
 
-ValuesAndIndices kthvalue(const Tensor& x, std::int64_t k, std::int64_t dim, bool keepdim) {
+ValuesAndIndices kthvalue(const Tensor& x, std::int64_t k, std::int64_t dim, Flag keepdim) {
   const OpRange op("kthvalue");
   dim = wrap_dim(dim, x.dim(), "kthvalue");
   if (x.dim() == 0) {
@@ -56,7 +56,7 @@ ValuesAndIndices kthvalue(const Tensor& x, std::int64_t k, std::int64_t dim, boo
   return taken(sort(x, dim), filled_place(x, dim, k - 1), dim, keepdim);
 }
 
-ValuesAndIndices median(const Tensor& x, std::int64_t dim, bool keepdim) {
+ValuesAndIndices median(const Tensor& x, std::int64_t dim, Flag keepdim) {
   const OpRange op("median");
   dim = wrap_dim(dim, x.dim(), "median");
   if (x.dim() == 0) return kthvalue(x, 1, dim, keepdim);
@@ -156,9 +156,11 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, SearchOptions op
   require<ShapeError>(fits, "searchsorted: sequences of shape ", sorted.shape(),
                       " do not fit values of shape ", values.shape(),
                       "; all sizes except the last must be equal");
-  require<DTypeError>(sorted.dtype() == values.dtype(), "searchsorted: the sequence is ",
-                      sorted.dtype(), ", the values are ", values.dtype());
   const NoGradGuard no_grad;
+  if (sorted.dtype() != values.dtype()) {
+    const DType dtype = promote(sorted.dtype(), values.dtype());
+    return searchsorted(to(sorted, dtype), to(values, dtype), options);
+  }
   // Both are sorted together. A value's place is the number of elements of `sorted` before it; the
   // order of equal ones is that in which they are joined, since the sort is stable.
   const std::int64_t m = values.size(-1), n = sorted.size(-1);

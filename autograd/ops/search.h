@@ -12,10 +12,10 @@ namespace rondo {
 
 /// The k-th smallest element along dim (k from 1) and its index; NaN counts as the largest.
 ValuesAndIndices kthvalue(const Tensor& x, std::int64_t k, std::int64_t dim = -1,
-                          bool keepdim = false);
+                          Flag keepdim = false);
 /// The median along dim and its index; of an even number the lower of the two in the middle. NaN if
 /// there is one. Throws ShapeError for a dimension without elements.
-ValuesAndIndices median(const Tensor& x, std::int64_t dim, bool keepdim = false);
+ValuesAndIndices median(const Tensor& x, std::int64_t dim, Flag keepdim = false);
 /// The median of all elements.
 Tensor median(const Tensor& x);
 

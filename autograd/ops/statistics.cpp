@@ -12,12 +12,12 @@
 
 namespace rondo {
 
-Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor nansum(const Tensor& x, const Dims& dims, Flag keepdim) {
   const OpRange op("nansum");
   return sum(masked_fill(x, isnan(x), 0), dims, keepdim);
 }
 
-Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor nanmean(const Tensor& x, const Dims& dims, Flag keepdim) {
   const OpRange op("nanmean");
   require_float(x, "nanmean");
   const Tensor counts = sum(to(logical_not(isnan(x)), i64), dims, keepdim);
@@ -26,13 +26,13 @@ Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim) {
 
 Tensor count_nonzero(const Tensor& x, const Dims& dims) { return sum(ne(x, 0), dims); }
 
-StdMean std_mean(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
+StdMean std_mean(const Tensor& x, const Dims& dims, std::int64_t correction, Flag keepdim) {
   return {rondo::std(x, dims, correction, keepdim), mean(x, dims, keepdim)};
 }
 
-Tensor cov(const Tensor& x, CovOptions options) {
+Tensor cov(const Tensor& input, CovOptions options) {
   const OpRange op("cov");
-  require_float(x, "cov");
+  const Tensor x = as_float(input, "cov");
   require<ShapeError>(x.dim() <= 2, "cov: expected (variables, n) or (n), got ", x.shape());
   const Tensor rows = x.dim() == 2 ? x : reshape(x, {1, x.numel()});
   const Tensor centered = rows - mean(rows, {1}, true);

@@ -9,8 +9,8 @@
 namespace rondo {
 
 /// sum and mean over `dims` (none: all) of the elements that are not NaN.
-Tensor nansum(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-Tensor nanmean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor nansum(const Tensor& x, const Dims& dims = {}, Flag keepdim = false);
+Tensor nanmean(const Tensor& x, const Dims& dims = {}, Flag keepdim = false);
 /// How many elements differ from 0: i64, without a gradient.
 Tensor count_nonzero(const Tensor& x, const Dims& dims = {});
 
@@ -19,7 +19,7 @@ struct StdMean {
 };
 /// std and mean over `dims` (none: all), as rondo::std and rondo::mean.
 StdMean std_mean(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
-                 bool keepdim = false);
+                 Flag keepdim = false);
 
 struct CovOptions {
   std::int64_t correction = 1;

@@ -59,7 +59,7 @@ void parse_tensor(const char* op, const Tensor& given, Parsed& out) {
     return;
   }
   require<DTypeError>(given.dtype() == boolean, op, ": an index tensor is ", given.dtype(),
-                      "; expected i64 (positions) or bool (a mask)");
+                      "; expected i64 or i32 (positions), or bool (a mask)");
   for (std::int64_t d = 0; d < given.dim(); ++d)
     require<ShapeError>(given.size(d) == out.view.size(dim + d), op, ": a mask of shape ",
                         given.shape(), " does not fit dimensions from ", dim, " of shape ",

@@ -10,6 +10,9 @@
 //   x[mask] = 0          x.index_put_({mask}, 0)
 //   x[rows] += y         x.index_put_({rows}, y, true)    (torch: accumulate=True)
 //
+// Before C++23, x[0, 1] without the inner braces would be x[1]: the comma discards what is before
+// it. So compilers that know that warning treat it as an error after this header.
+//
 // Numbers, slices, None and Ellipsis give a view. With an index tensor the result is a copy, so
 // that x[mask].fill_(0) changes the copy and not x, as in PyTorch: write with index_put_. Index
 // tensors broadcast together. Their dimensions are in the place of the first one if they are
@@ -27,6 +30,16 @@
 #include <vector>
 
 #include "tensor/tensor.h"
+
+#if !defined(__cpp_multidimensional_subscript)
+#if defined(__clang__)
+#if __has_warning("-Wdeprecated-comma-subscript")
+#pragma clang diagnostic error "-Wdeprecated-comma-subscript"
+#endif
+#elif defined(__GNUC__)
+#pragma GCC diagnostic error "-Wcomma-subscript"
+#endif
+#endif
 
 namespace rondo {
 

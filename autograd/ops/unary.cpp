@@ -24,9 +24,6 @@ struct UnaryDerivative;
 
 namespace {
 
-/// Integers are converted to f32 for ops whose results are not integers.
-Tensor as_float(const Tensor& x) { return is_floating(x.dtype()) ? x : to(x, f32); }
-
 /// A node that saves the input: dx = dy f'(x).
 template <class Derivative>
 struct FromInput final : Node {
@@ -61,7 +58,7 @@ Tensor differentiable(Tensor x) {
   if (Row::under == Under::f32) {
     if (const Casts cast{AutocastOp::unary_in_f32, x}) x = cast(x);
   }
-  if (static_cast<std::size_t>(op) >= ops_of_all) x = as_float(x);
+  if (static_cast<std::size_t>(op) >= ops_of_all) x = as_float(x, name_of(op));
   Tensor y = apply_unary(op, x);
   if constexpr (Row::saves_output) {
     return record<FromOutput<Row>>({x}, y, y);
@@ -284,7 +281,7 @@ Tensor polygamma(std::int64_t n, const Tensor& x) {
   require(n >= 0 && n <= 170, "polygamma: n is ", n, "; expected 0 … 170");
   x.require_defined("polygamma", "the input");
   if (n == 0) return digamma(x);
-  const Tensor input = as_float(x);
+  const Tensor input = as_float(x, "polygamma");
   const Tensor y = apply_unary(UnaryOp::polygamma, input, {.alpha = static_cast<double>(n)});
   return record<PolygammaBackward>({input}, y, n, input);
 }

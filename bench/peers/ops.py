@@ -30,7 +30,7 @@ torch.manual_seed(1)
 HIDDEN, LOGITS, HEADS, IMAGE = (32, 128, 768), (512, 1000), (8, 12, 128, 64), (32, 64, 56, 56)
 SQUARE, SMALL, HUGE, FEATURE = (2048, 2048), (32, 64), (64, 512, 1024), (16, 64, 28, 28)
 ROW, PLACE = torch.randint(0, 2048, (1024,)), torch.randint(0, 2048, SQUARE)
-ENDS = torch.randn(1000).sort().values
+ENDS, LATER = torch.randn(1000).sort().values, torch.ones(128, 128).triu(1) == 1
 CLASSES, WORDS = torch.randint(0, 1000, (512,)), torch.randint(0, 50_000, (64, 128))
 
 
@@ -163,6 +163,8 @@ OPS = {
     "nonzero": ([HIDDEN], lambda x: (x > 1).nonzero()),
     "masked_select": ([HIDDEN], lambda x: x.masked_select(x > 1)),
     "roll": ([HIDDEN], lambda x: x.roll(5, -1)),
+    "softmax_causal": ([(8, 12, 128, 128)], lambda x: x.masked_fill(LATER, -torch.inf).softmax(-1)),
+    "attention_causal": ([(2, 12, 512, 64)] * 3, lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
     "tril": ([SQUARE], torch.tril),
     "repeat_interleave": ([SQUARE], lambda x: x.repeat_interleave(2, 1)),
     "stack": ([HIDDEN, HIDDEN], lambda a, b: torch.stack([a, b], -1)),

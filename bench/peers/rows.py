@@ -51,7 +51,8 @@ OPS = ["exp", "tanh", "relu", "silu", "gelu", "pow3", "add", "mul", "sum", "mean
        "threshold", "hardshrink", "softshrink", "hardtanh", "softsign", "mish", "logsigmoid", "glu",
        "masked_fill", "cumprod", "cummax", "logcumsumexp", "cumsum_columns", "std", "norm", "normalize",
        "cosine_similarity", "median", "searchsorted", "bincount", "unique", "one_hot", "nonzero",
-       "masked_select", "roll", "tril", "repeat_interleave", "stack", "pixel_shuffle", "unfold",
+       "masked_select", "roll", "softmax_causal", "attention_causal", "tril", "repeat_interleave", "stack",
+       "pixel_shuffle", "unfold",
        "instance_norm", "rms_norm", "mse_loss", "l1_loss", "any", "outer", "einsum"]
 FORWARD_ONLY = ["equal", "argmax", "randn", "less", "to_i64", "both", "searchsorted", "bincount", "unique", "one_hot", "nonzero",
                 "any"]

@@ -86,6 +86,13 @@ int get(const std::string& name, const std::string& folder) {
     for (const Known& each : all) names += (names.empty() ? "" : ", ") + each.remote.name;
     throw Error(concat("unknown data set or weights '", name, "'; use one of ", names));
   }
+  if (folder.empty() && known->kind == "data set") {  // perhaps in a folder of the user's own
+    const std::string there = data::find_dataset(name);
+    if (!there.empty() && what_lacks(known->remote, there).empty()) {
+      std::cout << printable(there) << "\n";
+      return 0;
+    }
+  }
   std::cerr << fmt::format("{}: {} from {}\n", name, size_of(known->remote),
                            known->remote.files.at(0).url);
   const std::string path = data::obtain(known->remote, folder.empty() ? data::cache_dir() : folder);

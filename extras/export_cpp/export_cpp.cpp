@@ -4,12 +4,11 @@
 
 #include "extras/export_cpp/export_cpp.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
 #include "autograd/grad_mode.h"
-#include "autograd/ops/arithmetic.h"
-#include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "extras/export_cpp/code.h"
 #include "extras/export_cpp/lowering.h"
@@ -17,6 +16,7 @@
 #include "io/hash.h"
 #include "nn/graph.h"
 #include "tensor/error.h"
+#include "tensor/printable.h"
 
 namespace rondo::io {
 namespace {
@@ -24,17 +24,6 @@ namespace {
 using detail::GraphNode;
 using detail::Index;
 using detail::place_of;
-
-/// The same shape and dtype with other elements.
-Tensor others(const Tensor& x) {
-  if (x.dtype() == f32) return x * -0.5 + 1.0;
-  const Tensor turned = max(x) - x;  // stays inside any table that the example fits
-  require(any(ne(turned, x)).item<bool>(),
-          "export_cpp: the example has only zeros; with other elements, constants can be told from "
-          "values "
-          "that depend on the input");
-  return turned;
-}
 
 /// Throws if a constant of the first trace is another one in the second.
 void require_constants(const nn::Trace& first, const nn::Trace& second, const Tensor& a,
@@ -91,19 +80,30 @@ void export_cpp(const nn::ModelCall& call, const std::string& path) {
   weights_path.replace_extension(".weights");
   require<IoError>(path != weights_path, path,
                    ": the file of weights would have the same name; use the extension .cpp");
+  require(std::ranges::all_of(
+              weights_path.filename().string(),
+              [](unsigned char c) { return c >= ' ' && c != '"' && c != '\\' && c != 127; }),
+          "export_cpp: the file's name becomes a part of the code, so it may not have quotes, "
+          "backslashes or control characters: ",
+          printable(path));
   AtomicFile code(path), weights(weights_path);  // fail before the work
 
   const NoGradGuard no_grad;  // traces record nevertheless
-  const Tensor other = others(input);
   const nn::Trace trace = nn::trace(call, {input});
   require(trace.outputs.size() == 1, "export_cpp: forward returns ", trace.outputs.size(),
           " tensors; a C++ file has one output");
   const nn::GraphArgument& output = trace.outputs[0].second;
   require(output.node >= 0,
           "export_cpp: the result does not depend on anything that gradients flow through");
-  require_constants(trace, nn::trace(call, {other}), input, other);
-
+  const auto compare = [&](int kind) {
+    const Tensor other = nn::other_elements(input, kind, "export_cpp");
+    if (const auto second = nn::trace_if_possible(call, {other}, kind))
+      require_constants(trace, *second, input, other);
+  };
+  compare(0);
   const detail::Program program = detail::lowered(trace, input);
+  for (int kind = 1; kind < nn::kinds_of_other_elements; ++kind) compare(kind);
+
   const detail::Stored elements = detail::stored(program.weights);
   const Dims shape =
       trace.nodes[static_cast<Index>(output.node)].shapes[static_cast<Index>(output.output)];

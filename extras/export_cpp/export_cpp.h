@@ -26,8 +26,8 @@ namespace rondo::io {
 /// for characters that a C++ name cannot have.
 ///
 /// Forward takes one tensor, of f32 or, for models that begin with an embedding, of i64 (not all
-/// 0), and returns one. It runs twice, with different elements: a constant that differs depends on
-/// the input in a way that is not on the tape, and is refused.
+/// 0), and returns one. It runs several times, with different elements: a constant that differs
+/// depends on the input in a way that is not on the tape, and is refused.
 ///
 /// The file of weights has all weights as little-endian f32, folded and in the order in which the
 /// loops read them; it is not a file for rondo. The code knows its size and its hash.

@@ -126,6 +126,10 @@ Tensor Lowering::known(Index i) const {
                                       : known_[static_cast<Index>(node_->arguments[i].node)];
 }
 
+bool Lowering::is_computed(Index i) const {
+  return i < node_->arguments.size() && node_->arguments[i].node >= 0 && !known(i).defined();
+}
+
 Tensor Lowering::weight(Index i) const {
   const Tensor value = known(i);
   require(value.defined(), place_of(*node_),
@@ -203,9 +207,14 @@ void Lowering::binary(std::string expression) {
   }
   replace("$a", "a");
   replace("$b", "b");
+  combine(expression, in(0), shape(0), in(1), shape(1));
+}
+
+void Lowering::combine(const std::string& expression, const Place& x, const Dims& x_shape,
+                       const Place& y, const Dims& y_shape) {
   const StridedLayout layout(result(),
-                             {strides_in(shape(0), result()), strides_in(shape(1), result())});
-  Step& step = add("combine", "", {in(0), in(1)}, result());
+                             {strides_in(x_shape, result()), strides_in(y_shape, result())});
+  Step& step = add("combine", "", {x, y}, result());
   step.op = expression;
   step.in_place = true;
   step.numbers = list(StridedLayout::braces(layout.sizes), StridedLayout::braces(layout.strides[0]),

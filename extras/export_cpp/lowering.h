@@ -61,8 +61,11 @@ class Lowering {
   double real(std::string_view name) const { return attribute<double>(name); }
   const Dims& integers(std::string_view name) const { return attribute<Dims>(name); }
 
-  /// The value of argument i if it does not depend on the input; otherwise undefined.
+  /// The value of argument i if it is known now: a parameter or a constant. Undefined if the
+  /// argument is absent, or if forward computes it.
   Tensor known(Index i) const;
+  /// Whether argument i is there, but forward computes it.
+  bool is_computed(Index i) const;
   /// The same for a weight of a layer. Throws Error if it is undefined.
   Tensor weight(Index i) const;
   /// Sets the node's value, which does not depend on the input.
@@ -89,6 +92,9 @@ class Lowering {
   void unary(const std::string& expression, Index i = 0);
   /// An expression of elements $a and $b. A constant number becomes a part of it.
   void binary(std::string expression);
+  /// An expression of elements a of x and b of y, which are broadcast to the result.
+  void combine(const std::string& expression, const Place& x, const Dims& x_shape, const Place& y,
+               const Dims& y_shape);
   /// Result i: elements of x, which begin at `first` and have these strides.
   void arrange(const std::vector<Int>& strides, Int first = 0, Index i = 0);
 

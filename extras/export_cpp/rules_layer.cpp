@@ -12,16 +12,31 @@
 namespace rondo::io::detail {
 namespace {
 
-Place bias(Lowering& l, Index i, Int channels) {
+/// The known value of argument i, or `otherwise`: the argument is absent, or with_computed follows.
+Place weights_or(Lowering& l, Index i, const Tensor& otherwise) {
   const Tensor value = l.known(i);
-  return l.weights(value.defined() ? value : zeros({channels}));
+  return l.weights(value.defined() ? value : otherwise);
+}
+
+/// Combines the result of the last step with argument i if forward computes that, as in
+/// linear(x, w, a + b). `shape` broadcasts the argument to the result.
+void with_computed(Lowering& l, const char* expression, Index i, const Dims& shape) {
+  if (l.is_computed(i)) l.combine(expression, l.out(), l.result(), l.in(i), shape);
+}
+
+/// The shape of one number for each channel, dimension 1 of `rank` dimensions.
+Dims channels_of(Int channels, Int rank) {
+  Dims shape = Dims::filled(rank, 1);
+  shape[1] = channels;
+  return shape;
 }
 
 void linear(Lowering& l) {
   const Tensor w = l.weight(1);
   const Dims x = l.shape(0);
   l.add("linear", list(product(x, 0, x.size() - 1), w.size(1), w.size(0)),
-        {l.in(), l.weights(w), bias(l, 2, w.size(0))}, l.result());
+        {l.in(), l.weights(w), weights_or(l, 2, zeros({w.size(0)}))}, l.result());
+  with_computed(l, "a + b", 2, {w.size(0)});
 }
 
 void bmm(Lowering& l) {
@@ -35,11 +50,11 @@ void conv2d(Lowering& l) {
              &dilation = l.integers("dilation");
   const Int groups = l.integer("groups"), c = w.size(1), k = w.size(0) / groups;
   const bool pads = padding[0] != 0 || padding[1] != 0;
-  std::vector<Place> operands = {l.in(), l.weights(w), bias(l, 2, w.size(0))};
+  std::vector<Place> operands = {l.in(), l.weights(w), weights_or(l, 2, zeros({w.size(0)}))};
   if (groups == 1 && w.size(2) == 1 && w.size(3) == 1 && stride[0] == 1 && stride[1] == 1 &&
       !pads) {
     l.add("pointwise", list(x[0], c, x[2] * x[3], k), operands, l.result());
-    return;
+    return with_computed(l, "a + b", 2, channels_of(w.size(0), 4));
   }
   const bool depthwise = c == 1 && k == 1;
   operands.push_back(
@@ -51,6 +66,7 @@ void conv2d(Lowering& l) {
     l.add("depthwise", list(x[0], groups, image, window), operands, l.result());
   else
     l.add("conv2d", list(x[0], groups, c, image, k, window), operands, l.result());
+  with_computed(l, "a + b", 2, channels_of(w.size(0), 4));
 }
 
 /// A product gives what each pixel of x adds to the elements of a window of y; `overlap` adds them.
@@ -77,13 +93,17 @@ void batch_norm(Lowering& l) {
     const Tensor value = l.known(i);
     return value.defined() ? value.to(f64) : full({channels}, without, {.dtype = f64});
   };
+  for (const Index i : {Index{3}, Index{4}})
+    require(!l.is_computed(i), place_of(l.node()),
+            ": forward computes its running statistics, which must be buffers for a C++ form");
+  const bool is_computed = l.is_computed(1) || l.is_computed(2);
   const Tensor factor = wide(1, 1) / sqrt(wide(4, 1) + l.real("eps"));
   const Tensor shift = wide(2, 0) - wide(3, 0) * factor;
   const Place x = l.in();
   Step* layer = l.maker(x);
   static const std::set<std::string_view> layers = {"linear", "conv2d", "pointwise", "depthwise"};
   // The layer's result may have another shape; its channels must be those of the batch norm.
-  if (layer != nullptr && layers.contains(layer->kernel) && layer->then.empty() &&
+  if (layer != nullptr && !is_computed && layers.contains(layer->kernel) && layer->then.empty() &&
       layer->result.size() >= 2 && layer->result[0] == l.result()[0] &&
       layer->result[1] == channels && (layer->kernel != "linear" || l.result().size() == 2)) {
     Tensor &w = l.program().weights[layer->operands[1].index],
@@ -95,19 +115,32 @@ void batch_norm(Lowering& l) {
     l.out() = x;
     return;
   }
-  l.add("scale", "", {x, l.weights(factor), l.weights(shift)}, l.result()).numbers =
-      list(l.result()[0], channels, product(l.result(), 2, l.result().size()));
+  // A computed weight multiplies the normalised numbers before the bias is added.
+  const bool later = l.is_computed(1);
+  const Tensor bias = wide(2, 0);
+  l.add("scale", "", {x, l.weights(factor), l.weights(later ? shift - bias : shift)}, l.result())
+      .numbers = list(l.result()[0], channels, product(l.result(), 2, l.result().size()));
+  const Dims shape = channels_of(channels, l.result().size());
+  with_computed(l, "a * b", 1, shape);
+  if (later && l.known(2).defined())
+    l.combine("a + b", l.out(), l.result(), l.weights(bias), shape);
+  with_computed(l, "a + b", 2, shape);
 }
 
 void layer_norm(Lowering& l) {
   const Dims x = l.shape(0);
   const Int n = product(x, x.size() - l.integer("dims"), x.size());
-  const Tensor w = l.known(1), b = l.known(2);
-  Step& step = l.add(
-      "layer_norm", "",
-      {l.in(), l.weights(w.defined() ? w : ones({n})), l.weights(b.defined() ? b : zeros({n}))},
-      l.result());
+  // A computed weight multiplies the normalised numbers before the bias is added.
+  const bool later = l.is_computed(1);
+  Step& step = l.add("layer_norm", "",
+                     {l.in(), weights_or(l, 1, ones({n})),
+                      later ? l.weights(zeros({n})) : weights_or(l, 2, zeros({n}))},
+                     l.result());
   step.numbers = list(numel_of(x) / n, n, digits_of(l.real("eps")));
+  with_computed(l, "a * b", 1, l.shape(1));
+  if (later && l.known(2).defined())
+    l.combine("a + b", l.out(), l.result(), l.weights(l.known(2)), l.shape(2));
+  if (l.is_computed(2)) with_computed(l, "a + b", 2, l.shape(2));
 }
 
 void softmax(Lowering& l, const char* log) {

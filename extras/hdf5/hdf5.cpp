@@ -152,8 +152,11 @@ class Hdf5Reader {
     const ReadAs as = type_of(type);
     const Tensor x = Tensor::empty(shape_of(name, space, size_of(as.dtype)), {.dtype = as.dtype});
     if (x.numel() == 0) return x;
-    check(H5Dread(set, as.type, H5S_ALL, H5S_ALL, H5P_DEFAULT, x.data_ptr()) >= 0, name,
-          " cannot be read", reason());
+    if (H5Dread(set, as.type, H5S_ALL, H5S_ALL, H5P_DEFAULT, x.data_ptr()) < 0) {
+      const std::string why = reason();
+      require_known_filters(set);
+      check(false, name, " cannot be read", why);
+    }
     if (as.dtype == i64) {
       const bool is_signed = H5Tget_sign(as.type) != H5T_SGN_NONE;
       const auto* values = x.data_ptr<std::int64_t>();
@@ -193,6 +196,18 @@ class Hdf5Reader {
     return file;
   }
 
+  /// For a data set that cannot be read.
+  void require_known_filters(hid_t set) const {
+    const Handle created(H5Dget_create_plist(set), H5Pclose);
+    for (int i = 0; i < H5Pget_nfilters(created); ++i) {
+      std::array<char, 64> name{};
+      std::size_t none = 0;
+      const H5Z_filter_t filter = H5Pget_filter2(created, static_cast<unsigned>(i), nullptr, &none,
+                                                 nullptr, name.size(), name.data(), nullptr);
+      can_be_tensor(H5Zfilter_avail(filter) > 0, "it is compressed by the filter ", filter, " (",
+                    name.data(), "), which this libhdf5 lacks");
+    }
+  }
   /// Data in other files are not read.
   void require_own_data(hid_t set) const {
     const Handle created(H5Dget_create_plist(set), H5Pclose);

@@ -139,7 +139,7 @@ Tensor matrix_exp(const Tensor& a) {
   return to(y, a.dtype());
 }
 
-Tensor vector_norm(const Tensor& x, double ord, const Dims& dims, bool keepdim) {
+Tensor vector_norm(const Tensor& x, double ord, const Dims& dims, Flag keepdim) {
   if (ord > 0) return rondo::vector_norm(x, ord, dims, keepdim);
   require_float(x, "linalg::vector_norm");
   if (ord == 0) return to(sum(ne(x, 0), dims, keepdim), x.dtype());
@@ -167,7 +167,7 @@ Tensor norm_of_matrix(const Tensor& a, std::string_view ord) {
 
 /// The same over any two dimensions.
 template <class Ord>
-Tensor norm_over(const Tensor& a, Ord ord, const Dims& dims, bool keepdim) {
+Tensor norm_over(const Tensor& a, Ord ord, const Dims& dims, Flag keepdim) {
   require_float(a, "linalg::matrix_norm");
   require<ShapeError>(a.dim() >= 2 && dims.size() == 2,
                       "linalg::matrix_norm: expected two dimensions of matrices, got ", dims,
@@ -188,18 +188,18 @@ Tensor norm_over(const Tensor& a, Ord ord, const Dims& dims, bool keepdim) {
 
 }  // namespace
 
-Tensor matrix_norm(const Tensor& a, std::string_view ord, const Dims& dims, bool keepdim) {
+Tensor matrix_norm(const Tensor& a, std::string_view ord, const Dims& dims, Flag keepdim) {
   return norm_over(a, ord, dims, keepdim);
 }
-Tensor matrix_norm(const Tensor& a, double ord, const Dims& dims, bool keepdim) {
+Tensor matrix_norm(const Tensor& a, double ord, const Dims& dims, Flag keepdim) {
   return norm_over(a, ord, dims, keepdim);
 }
 
 Tensor norm(const Tensor& x) { return rondo::norm(x); }
-Tensor norm(const Tensor& x, std::string_view ord, const Dims& dims, bool keepdim) {
+Tensor norm(const Tensor& x, std::string_view ord, const Dims& dims, Flag keepdim) {
   return matrix_norm(x, ord, dims.empty() ? Dims{-2, -1} : dims, keepdim);
 }
-Tensor norm(const Tensor& x, double ord, const Dims& dims, bool keepdim) {
+Tensor norm(const Tensor& x, double ord, const Dims& dims, Flag keepdim) {
   const std::int64_t count = dims.empty() ? x.dim() : dims.size();
   require<ShapeError>(count == 1 || count == 2, "linalg::norm: expected 1 or 2 dimensions, got ",
                       count);

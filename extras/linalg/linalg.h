@@ -90,18 +90,18 @@ Tensor matrix_exp(const Tensor& a);
 
 /// (Σ |x|^ord)^(1 / ord) over `dims` (none: all); ord may be ±infinity, the largest or smallest
 /// |x|, and 0, the number of elements that are not 0.
-Tensor vector_norm(const Tensor& x, double ord = 2, const Dims& dims = {}, bool keepdim = false);
+Tensor vector_norm(const Tensor& x, double ord = 2, const Dims& dims = {}, Flag keepdim = false);
 /// "fro", the root of the sum of squares, or "nuc", the sum of the singular values; or a number:
 /// the largest (smallest, if negative) singular value for ±2, sum of a column for ±1, sum of a row
 /// for ±infinity, of absolute values.
 Tensor matrix_norm(const Tensor& a, std::string_view ord = "fro", const Dims& dims = {-2, -1},
-                   bool keepdim = false);
-Tensor matrix_norm(const Tensor& a, double ord, const Dims& dims = {-2, -1}, bool keepdim = false);
+                   Flag keepdim = false);
+Tensor matrix_norm(const Tensor& a, double ord, const Dims& dims = {-2, -1}, Flag keepdim = false);
 /// The root of the sum of squares of all elements; matrix_norm over two dimensions, or of a matrix;
 /// vector_norm over one, or of a vector.
 Tensor norm(const Tensor& x);
-Tensor norm(const Tensor& x, std::string_view ord, const Dims& dims = {}, bool keepdim = false);
-Tensor norm(const Tensor& x, double ord, const Dims& dims = {}, bool keepdim = false);
+Tensor norm(const Tensor& x, std::string_view ord, const Dims& dims = {}, Flag keepdim = false);
+Tensor norm(const Tensor& x, double ord, const Dims& dims = {}, Flag keepdim = false);
 /// The condition number ‖A‖ ‖A⁻¹‖ in a matrix norm; infinite for a singular A and ±2, else Error.
 Tensor cond(const Tensor& a, double ord = 2);
 Tensor cond(const Tensor& a, std::string_view ord);

@@ -76,10 +76,17 @@ std::map<std::string, double> one_cycle_options(const optim::ScheduleState& stat
   return options;
 }
 
+/// What PyTorch keeps of these is not numbers and tensors of each parameter.
+void require_kept_alike(const char* called, const std::string& type) {
+  require(type != "LBFGS" && type != "Muon", called, ": ", type,
+          " has no state with the same fields in PyTorch; io::save_checkpoint keeps it");
+}
+
 // ---- Writing
 
 void write_optimizer(TorchWriter& out, const optim::OptimizerState& state,
                      const std::optional<optim::ScheduleState>& one_cycle) {
+  require_kept_alike("save_torch_training", state.type);
   out.begin_dict();
   out.text("state");
   out.begin_dict();
@@ -242,6 +249,7 @@ std::vector<double> milestones_in(const FileValue& node) {
 optim::OptimizerState read_optimizer(const FileValue& root, std::span<const std::byte> bytes,
                                      const optim::Optimizer& optimizer) {
   optim::OptimizerState state = optimizer.state_dict();
+  require_kept_alike("load_torch_training", state.type);
   const std::vector<FileValue> groups = root.at("param_groups").items();
   require<IoError>(groups.size() == state.groups.size(), root.file, ": ", root.name, " has ",
                    groups.size(), " parameter groups, but the optimizer has ", state.groups.size());

@@ -6,6 +6,7 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/checkpoint.h"
 #include "autograd/engine.h"
+#include "autograd/functional.h"
 #include "autograd/grad_mode.h"
 #include "autograd/gradcheck.h"
 #include "autograd/node.h"

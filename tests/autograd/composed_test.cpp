@@ -11,8 +11,12 @@
 #include <string>
 
 #include "autograd/autocast.h"
+#include "autograd/engine.h"
+#include "autograd/functional.h"
+#include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
@@ -86,7 +90,7 @@ GoldenCases all_cases() {
          return amax(x[0], {0, 2});
        }},
   });
-  using Reduction = Tensor (*)(const Tensor&, const Dims&, bool);
+  using Reduction = Tensor (*)(const Tensor&, const Dims&, Flag);
   for (const auto& [name, f] :
        {std::pair<const char*, Reduction>{"amax", amax}, {"amin", amin}, {"prod", prod}}) {
     cases[concat(name, ".all")] = [f = f](X x) { return f(x[0], {}, false); };
@@ -318,6 +322,33 @@ TEST(Cdist, OfManyPointsIsThatOfFew) {
   EXPECT_TRUE(all_close(same.grad(), zeros({30, 2}), 0));
   const Autocast autocast(Device::cpu(), bf16);
   EXPECT_EQ(cdist(ones({30, 2}), ones({30, 2})).dtype(), f32);
+}
+
+TEST(Clamp, WithOneBound) {
+  const Tensor x = tensor<float>({-1, 0.5F, 2});
+  EXPECT_EQ(clamp(x, 0).to_vector<float>(), (std::vector<float>{0, 0.5F, 2}));
+  EXPECT_EQ(x.clamp(1.0).to_vector<float>(), (std::vector<float>{1, 1, 2}));
+}
+
+TEST(Jacobian, OfAProductAndOfWhatDoesNotDepend) {
+  const Tensor a = tensor<double>({{1, 2, 3}, {4, 5, 6}}), x = tensor<double>({1, -1, 2});
+  const auto product = [&](const Tensor& v) { return matmul(a, v); };
+  EXPECT_TRUE(test::identical(jacobian(product, x), a));
+  const NoGradGuard no_grad;
+  EXPECT_TRUE(test::identical(jacobian([&](const Tensor&) { return a; }, x),
+                              zeros({2, 3, 3}, {.dtype = f64})));
+  const auto cube = [](const Tensor& v) { return (v * v * v).sum(); };
+  EXPECT_TRUE(test::identical(hessian(cube, x), diag(x * 6.0)));
+  EXPECT_TRUE(test::identical(hessian([](const Tensor& v) { return v.sum(); }, x),
+                              zeros({3, 3}, {.dtype = f64})));
+  EXPECT_ERROR(hessian(product, x), ShapeError, "hessian: f(x) has the shape [2]");
+}
+
+TEST(Jacobian, CanBeDifferentiated) {
+  const Tensor x = tensor<double>({1, -1, 2}).requires_grad_();
+  const Tensor j = jacobian([](const Tensor& v) { return v * v * v; }, x, true);  // diag(3 x²)
+  const Tensor dx = grad({j.sum()}, {x})[0];
+  EXPECT_TRUE(test::identical(dx, x.detach() * 6.0));
 }
 
 }  // namespace

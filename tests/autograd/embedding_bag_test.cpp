@@ -4,6 +4,7 @@
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
+#include "autograd/ops/matmul.h"
 #include "nn/bilinear.h"
 #include "nn/embedding.h"
 #include "support/errors.h"
@@ -130,6 +131,16 @@ TEST(Bilinear, AgreesWithPyTorch) {
   EXPECT_ERROR(layer(zeros({3, 2}), zeros({3, 3})), ShapeError,
                "bilinear: inputs [3, 2] and [3, 3] do not fit weight [5, 2, 4]");
   EXPECT_ERROR(nn::Bilinear(0, 1, 1), ShapeError, "Bilinear: 0 and 1 to 1 features");
+}
+
+TEST(Linear, Errors) {
+  const Tensor x = ones({3, 4});
+  EXPECT_ERROR(linear(x, ones({5, 3})), ShapeError,
+               "linear: input [3, 4] does not fit a weight of shape [5, 3] (out, in)");
+  EXPECT_ERROR(linear(x, ones({4}), ones({1})), ShapeError, "takes no bias");
+  EXPECT_ERROR(linear(x, ones({5})), ShapeError, "does not fit a weight of shape [5] (in)");
+  EXPECT_ERROR(linear(x, ones({5, 4}), ones({4})), ShapeError,
+               "linear: bias [4] for a weight of shape [5, 4]");
 }
 
 TEST(ExchangedDims, Errors) {

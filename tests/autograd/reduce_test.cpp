@@ -216,7 +216,7 @@ TEST(Reduce, Errors) {
   EXPECT_ERROR(var(integers), DTypeError, "var: the input is i64");
   EXPECT_ERROR(rondo::std(integers), DTypeError, "std: the input is i64");
   EXPECT_ERROR(norm(integers), DTypeError, "norm: the input is i64");
-  EXPECT_ERROR(logsumexp(integers, {0}), DTypeError, "logsumexp: the input is i64");
+  EXPECT_ERROR(logsumexp(Tensor(), {0}), Error, "logsumexp: ");
   EXPECT_ERROR(cumsum(x, 5), ShapeError, "cumsum: dimension 5");
   EXPECT_ERROR(max(none), ShapeError, "max: the tensor [2, 0] has no elements");
   EXPECT_ERROR(min(none, 1), ShapeError, "min: dimension 1 of shape [2, 0] has no elements");

@@ -85,7 +85,6 @@ TEST(Statistics, OtherDtypes) {
 TEST(Statistics, Errors) {
   const Tensor x = ones({2, 3});
   EXPECT_ERROR(cov(ones({1, 2, 3})), ShapeError, "cov: expected (variables, n) or (n)");
-  EXPECT_ERROR(cov(x.to(i64)), DTypeError, "cov: the input is i64");
   EXPECT_ERROR(nanmean(x.to(i64)), DTypeError, "nanmean: the input is i64");
   EXPECT_ERROR(diff(ones({})), ShapeError, "diff: a tensor without dimensions");
   EXPECT_ERROR(diff(x, {.n = -1}), Error, "diff: n is -1; expected 0 or more");

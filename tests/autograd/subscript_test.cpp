@@ -276,7 +276,8 @@ TEST(Subscript, Errors) {
                "index_put_: index 3 is out of range for dimension 0 of size 3");
   EXPECT_ERROR((x[{Ellipsis, Ellipsis}]), Error, "at most one Ellipsis");
   EXPECT_ERROR(x[Slice(0, 2, -1)], Error, "step -1 is not positive");
-  EXPECT_ERROR(x[ones({3})], DTypeError, "is f32; expected i64 (positions) or bool (a mask)");
+  EXPECT_ERROR(x[ones({3})], DTypeError,
+               "is f32; expected i64 or i32 (positions), or bool (a mask)");
   EXPECT_ERROR(x[zeros({4}, {.dtype = boolean})], ShapeError,
                "a mask of shape [4] does not fit dimensions from 0 of shape [3, 4]");
   EXPECT_ERROR((x[{positions({0, 1}), positions({0, 1, 2})}]), ShapeError, "[2]");

@@ -13,7 +13,7 @@ cp "$here"/CMakeLists.txt "$here"/*.cpp "$scratch/source"
 mkdir "$scratch/source/data" "$scratch/source/nn"
 echo '#error "rondo includes a header of the project"' | tee "$scratch/source/data/dataset.h" >"$scratch/source/nn/module.h"
 cmake -G Ninja -S "$scratch/source" -B "$scratch/build" -DCMAKE_CXX_COMPILER="$cxx" \
-  -DCMAKE_PREFIX_PATH="$scratch/prefix"
+  -DCMAKE_PREFIX_PATH="$scratch/prefix" -DCMAKE_FIND_ROOT_PATH="$scratch/prefix" # the latter for a cross compiler
 # rondo's hardening flags must not be passed on to its users (cmake/flags.cmake).
 if grep -E 'FORTIFY|stack-protector|relro' "$scratch/build/build.ninja"; then
   echo "users of rondo are compiled or linked with its flags"

@@ -205,6 +205,12 @@ TEST_F(Folder, LinksAreFollowedButNotInCircles) {
   EXPECT_ERROR(ImageFolder(root()), IoError, "cat/deep/self: a link back to a folder above it");
 }
 
+TEST_F(Folder, ALinkToNothingIsAnError) {
+  fs::create_symlink(root() / "nowhere.png", root() / "cat/link.png");
+  EXPECT_ERROR(ImageFolder(root()), IoError,
+               "cat/link.png: is a link to a file that does not exist");
+}
+
 TEST(ImageFolderWithoutDecoders, SaysHowToGetThem) {
   if (has_image_decoders()) GTEST_SKIP() << "built with libjpeg and libpng";
   EXPECT_ERROR(ImageFolder("/tmp"), Error, "apt-get install libjpeg-dev libpng-dev");

@@ -333,5 +333,16 @@ TEST(WeightedRandomSampler, RefusesWhatCannotBeDrawn) {
                "rank 2 of a world of 2");
 }
 
+TEST(SubsetRandomSampler, ShufflesItsIndices) {
+  SubsetRandomSampler sampler({7, 5, 3, 1, 9, 11, 13, 15}, 4);
+  EXPECT_EQ(sampler.size(), 8);
+  const Indices first = sampler.indices();
+  EXPECT_THAT(first, testing::UnorderedElementsAre(7, 5, 3, 1, 9, 11, 13, 15));
+  sampler.set_epoch(1);
+  EXPECT_NE(sampler.indices(), first);
+  sampler.set_epoch(0);
+  EXPECT_EQ(sampler.indices(), first);
+}
+
 }  // namespace
 }  // namespace rondo::data

@@ -66,5 +66,15 @@ TEST(Csv, ErrorsNameLineAndColumn) {
               HasSubstr("should be f32 or f64"));
 }
 
+TEST(Csv, TinyNumbersAndSigns) {
+  const test::TemporaryFolder folder;
+  test::write_file(folder / "a.csv", "1e-50,+2,-1e-40,1e-400\n");
+  const std::vector<float> read =
+      io::load_csv(folder / "a.csv", {.header = false}).values.to_vector<float>();
+  EXPECT_EQ(read, (std::vector<float>{0, 2, -1e-40F, 0}));
+  test::write_file(folder / "b.csv", "+-1\n");
+  EXPECT_ERROR(io::load_csv(folder / "b.csv", {.header = false}), IoError, "'+-1' is not a number");
+}
+
 }  // namespace
 }  // namespace rondo

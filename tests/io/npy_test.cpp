@@ -74,6 +74,11 @@ TEST(Npy, ReadsEachShapeAndVersion) {
               (std::vector<float>{0, 1, 2, 3, 4, 5}));
 }
 
+TEST(Npy, SizesOfPython2) {
+  const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2L, 1L), }\n";
+  EXPECT_EQ(parse_numpy(npy_of(header, "ab")).shape(), (Dims{2, 1}));
+}
+
 TEST(Npy, WritesWhatNumPyWrites) {
   const test::TemporaryFolder folder;
   const auto written = [&](const Tensor& x) {

@@ -2,6 +2,7 @@
 
 #include "nn/containers.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "autograd/ops/arithmetic.h"
@@ -179,8 +180,21 @@ TEST(ModuleList, IndicesAreChecked) {
   nn::ModuleList list{nn::ReLU(), nn::ReLU()};
   EXPECT_NO_THROW(list[1]);
   EXPECT_THROW(list[2], Error);
-  EXPECT_THROW(list[-1], Error);
+  EXPECT_THROW(list[-3], Error);
   EXPECT_THROW(nn::ModuleList()[0], Error);
+}
+
+TEST(Containers, CountFromTheEndAndGrow) {
+  nn::Sequential net(nn::Linear(2, 3), nn::ReLU());
+  net.append(nn::Linear(3, 1));
+  EXPECT_EQ(net.size(), 3);
+  EXPECT_EQ(&net[-1], &net[2]);
+  EXPECT_EQ(&net[-3], &net[0]);
+  EXPECT_ERROR(net[-4], Error, "container: index -4 in a container of 3 modules");
+  nn::ParameterList list;
+  list.append(ones({2}));
+  EXPECT_EQ(list[-1].numel(), 2);
+  EXPECT_THAT(message_of([&] { net.get_submodule("x"); }), testing::Not(testing::HasSubstr(": ,")));
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST(LayerErrors, SayWhatIsExpected) {
            {"Embedding: padding_idx 4 is not a row of the table (valid: -4 to 3)",
             said([] { Embedding(4, 3, {.padding_idx = 4}); })},
            {"LayerNorm: the normalized shape [-3] has a negative size",
-            said([] { LayerNorm({-3}); })},
+            said([] { LayerNorm(-3); })},
            {"Dropout: the probability is 1.5, but must be in [0, 1]", said([] { Dropout(1.5); })},
            {"PReLU: 0 parameters, but there must be at least 1", said([] { PReLU(0); })}})
     EXPECT_NE(message.find(expected), std::string::npos) << message;

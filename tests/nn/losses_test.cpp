@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "autograd/ops/activation.h"
+#include "autograd/ops/loss.h"
+#include "support/errors.h"
 #include "support/fill.h"
 #include "support/golden.h"
 #include "support/support.h"
@@ -82,9 +84,9 @@ TEST_P(Losses, OfDistributionsAgreeWithPyTorch) {
     check(std::string("kl_div_log") + name,
           nn::KLDivLoss({.reduction = reduction, .log_target = true}), log_p, log_q);
   }
-  check("kl_div.batchmean", nn::KLDivLoss({.batch_mean = true}), log_p, q);
-  check("kl_div_log.batchmean", nn::KLDivLoss({.batch_mean = true, .log_target = true}), log_p,
-        log_q);
+  check("kl_div.batchmean", nn::KLDivLoss({.reduction = Reduction::batchmean}), log_p, q);
+  check("kl_div_log.batchmean",
+        nn::KLDivLoss({.reduction = Reduction::batchmean, .log_target = true}), log_p, log_q);
 }
 
 INSTANTIATE_TEST_SUITE_P(Floats, Losses, ::testing::Values(f64, f32),
@@ -95,6 +97,22 @@ TEST(LossErrors, LabelOutsideTheClasses) {
   EXPECT_THROW(loss(zeros({2, 3}), tensor<std::int64_t>({0, 3})), ShapeError);
   EXPECT_THROW(loss(zeros({2, 3}), tensor<std::int64_t>({-1, 0})), ShapeError);
   EXPECT_THROW(loss(zeros({2, 3}), tensor<std::int64_t>({0, 1, 2})), ShapeError);
+}
+
+TEST(Losses, BatchmeanIsForKlDivOnly) {
+  const Tensor x = log_softmax(randn({3, 4}), 1), y = softmax(randn({3, 4}), 1);
+  EXPECT_TRUE(
+      test::identical(kl_div(x, y, Reduction::batchmean), kl_div(x, y, Reduction::sum) / 3));
+  const char* said = "the reduction batchmean is for kl_div only";
+  EXPECT_ERROR(mse_loss(x, y, Reduction::batchmean), Error, said);
+  EXPECT_ERROR(
+      cross_entropy(x, tensor<std::int64_t>({0, 1, 2}), {.reduction = Reduction::batchmean}), Error,
+      said);
+  EXPECT_ERROR(nll_loss(x, tensor<std::int64_t>({0, 1, 2}), {.reduction = Reduction::batchmean}),
+               Error, said);
+  EXPECT_ERROR(kl_div(scalar(0.0), scalar(1.0), Reduction::batchmean), ShapeError, "needs a batch");
+  EXPECT_ERROR(binary_cross_entropy(y, y > 0.5), DTypeError,
+               "binary_cross_entropy: the target is bool; convert it with target.to(f32)");
 }
 
 }  // namespace

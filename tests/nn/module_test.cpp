@@ -347,5 +347,26 @@ TEST(Module, AStateDictIsOffTheTape) {
   EXPECT_EQ(linear.weight.to_vector(), (std::vector<float>{3, 3, 3, 3}));
 }
 
+struct WithMask : nn::Module {
+  Tensor mask = ones({2, 2}), count = zeros({1});
+  Tensor forward(const Tensor& x) override { return x * mask; }
+  void visit(nn::Visitor& v) override {
+    v.non_persistent_buffer("mask", mask);
+    v.buffer("count", count);
+  }
+};
+
+TEST(Module, StateDictsLeaveOutNonPersistentBuffers) {
+  WithMask module;
+  EXPECT_EQ(module.named_buffers().size(), 2U);
+  const nn::StateDict state = module.state_dict();
+  ASSERT_EQ(state.size(), 1U);
+  EXPECT_EQ(state[0].name, "count");
+  module.load_state_dict(state);
+  module.to(f64);
+  EXPECT_EQ(module.mask.dtype(), f64) << "it moves with the module";
+  EXPECT_EQ(nn::clone(module).mask.dtype(), f64);
+}
+
 }  // namespace
 }  // namespace rondo::test

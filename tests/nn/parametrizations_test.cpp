@@ -135,5 +135,20 @@ TEST(Parametrized, RefusesDimensionsThatTheWeightLacks) {
   EXPECT_ERROR(layer.parametrization()(ones({1})), Error, "WeightNorm: has no forward");
 }
 
+struct MaskedLinear : nn::Linear {
+  Tensor mask = ones({3});
+  MaskedLinear() : Linear(3, 3) {}
+  void visit(nn::Visitor& v) override {
+    Linear::visit(v);
+    v.non_persistent_buffer("mask", mask);
+  }
+};
+
+TEST(Parametrizations, NonPersistentBuffersStayOutOfTheStateDict) {
+  auto layer = nn::weight_norm(MaskedLinear());
+  EXPECT_EQ(layer.named_buffers().size(), 1U);
+  EXPECT_FALSE(layer.state_dict().contains("mask"));
+}
+
 }  // namespace
 }  // namespace rondo

@@ -291,5 +291,22 @@ TEST(RecurrentErrors, NameShapes) {
   EXPECT_THROW(nn::RNNCell(0, 3), ShapeError);
 }
 
+TEST(PadSequence, PadsToTheLongest) {
+  const Tensor a = tensor<float>({{1, 2}, {3, 4}, {5, 6}}).requires_grad_(),
+               b = tensor<float>({{7, 8}});
+  const Tensor y = nn::pad_sequence({a, b}, {.batch_first = true, .padding_value = -1});
+  EXPECT_TRUE(test::identical(
+      y.detach(), tensor<float>({{{1, 2}, {3, 4}, {5, 6}}, {{7, 8}, {-1, -1}, {-1, -1}}})));
+  EXPECT_TRUE(test::identical(nn::pad_sequence({a.detach(), b}, {.padding_value = -1}),
+                              y.detach().transpose(0, 1).contiguous()));
+  (y * y).sum().backward();
+  EXPECT_TRUE(test::identical(a.grad(), a.detach() * 2.0));
+  EXPECT_EQ(nn::pad_sequence({tensor<std::int64_t>({1, 2}), tensor<std::int64_t>({3})}).shape(),
+            (Dims{2, 2}));
+  EXPECT_ERROR(nn::pad_sequence({}), ShapeError, "pad_sequence: the list of sequences is empty");
+  EXPECT_ERROR(nn::pad_sequence({a, ones({2, 3})}), ShapeError,
+               "pad_sequence: stack: tensor 1 has the shape [3, 3], the first [3, 2]");
+}
+
 }  // namespace
 }  // namespace rondo::test

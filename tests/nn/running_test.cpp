@@ -158,7 +158,7 @@ TEST(Places, AnUndefinedInputNamesTheModule) {
               nn::MultiheadAttention(4, 2)(ones({2, 3, 4}), none, none);
             })},
            {"linear: use of an undefined tensor", said([&] { nn::Linear(3, 4)(none); })},
-           {"layer_norm: the input is undefined", said([&] { nn::LayerNorm({3})(none); })}})
+           {"layer_norm: the input is undefined", said([&] { nn::LayerNorm(3)(none); })}})
     EXPECT_TRUE(message.starts_with(begin)) << message;
   EXPECT_THAT(message_of([&] { nn::Sequential{nn::Linear(3, 4)}(none); }),
               EndsWith("(in 0: Linear)"));

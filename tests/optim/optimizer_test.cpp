@@ -7,20 +7,27 @@
 #include <cmath>
 
 #include "autograd/autograd_meta.h"
+#include "autograd/grad_mode.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "nn/linear.h"
 #include "optim/adam.h"
+#include "optim/adaptive.h"
+#include "optim/layerwise.h"
+#include "optim/lr_schedule.h"
+#include "optim/plateau.h"
 #include "optim/sgd.h"
 #include "support/errors.h"
 #include "support/hashed.h"
 #include "support/support.h"
+#include "tensor/creation.h"
 
 namespace rondo {
 namespace {
 
-using optim::Adam;
-using optim::SGD;
+using namespace optim;
 using test::message_of;
 using ::testing::HasSubstr;
 
@@ -184,6 +191,83 @@ TEST(Optimizer, RefusedStateChangesNothing) {
   state.groups[1].options["momentum"] = -1;
   EXPECT_THROW(optimizer.load_state_dict(state), Error);
   EXPECT_EQ(optimizer.state_dict().groups[0].options.at("weight_decay"), 0);
+}
+
+template <class O>
+concept StepsFrom = requires(SGD optimizer, O argument) {
+  optimizer.step(argument);
+};
+static_assert(!StepsFrom<Tensor>, "a loss is not a closure");
+static_assert(!std::is_constructible_v<Betas, double> &&
+              std::is_constructible_v<Betas, double, double>);
+
+TEST(Optimizer, BetasAreTwoNumbers) {
+  const auto [beta1, beta2] = AdamOptions{.betas = {0.5, 0.75}}.betas;
+  EXPECT_EQ(beta1 + beta2, 1.25);
+}
+
+TEST(Optimizer, StepsWithAClosure) {
+  const Tensor p = ones({2}).requires_grad_();
+  SGD sgd({p}, {.lr = 0.5});
+  const NoGradGuard no_grad;
+  const Tensor loss = sgd.step([&] {
+    sgd.zero_grad();
+    const Tensor y = (p * p).sum();
+    y.backward();
+    return y;
+  });
+  EXPECT_EQ(loss.item(), 2);
+  EXPECT_EQ(p.detach().to_vector<float>(), (std::vector<float>{0, 0}));
+  EXPECT_ERROR(sgd.step(nullptr), Error, "SGD.step: the closure is empty");
+}
+
+/// After a group is added, the optimizer goes on like one that had it from the start and whose
+/// second parameter had no gradients until then.
+template <class O, class Options>
+void expect_group_can_be_added(Options first, Options second) {
+  const auto start = [] { return tensor({1.F, -2.F, 3.F}).requires_grad_(); };
+  const Tensor a = start(), b = start(), c = start(), d = start();
+  O one({{{a}, first}, {{b}, second}}), two({{{c}, first}});
+  for (int step = 0; step < 5; ++step) {
+    if (step == 2) two.add_param_group({{d}, second});
+    for (const Tensor& p : step < 2 ? Tensors{a, c} : Tensors{a, b, c, d})
+      p.set_grad(p.detach() * 0.5 + 1.0);
+    one.step();
+    two.step();
+  }
+  EXPECT_TRUE(test::identical(a.detach(), c.detach())) << one.type();
+  EXPECT_TRUE(test::identical(b.detach(), d.detach())) << one.type();
+  EXPECT_EQ(one.state_dict().groups, two.state_dict().groups);
+  EXPECT_ERROR(two.add_param_group({{a * 2.0}, second}), Error, "is not a leaf");
+  EXPECT_ERROR(two.add_param_group({{c}, second}), Error, "parameter 0 of group 2 was given twice");
+  Options wrong = second;
+  wrong.lr = -1;
+  EXPECT_ERROR(two.add_param_group({{start()}, wrong}), Error, "lr is -1");
+  EXPECT_EQ(two.num_groups(), 2U);
+  two.step();
+}
+
+TEST(Optimizer, AGroupCanBeAdded) {
+  expect_group_can_be_added<SGD, SgdOptions>({.lr = 0.1, .momentum = 0.9}, {.lr = 0.01});
+  expect_group_can_be_added<Adam, AdamOptions>({.lr = 0.1}, {.lr = 0.01, .amsgrad = true});
+  expect_group_can_be_added<AdamW, AdamWOptions>({.lr = 0.1}, {.lr = 0.01});
+  expect_group_can_be_added<RMSprop, RMSpropOptions>({.lr = 0.1}, {.lr = 0.01, .centered = true});
+  Muon muon({ones({2, 2}).requires_grad_()});
+  EXPECT_ERROR(muon.add_param_group({{ones({2}).requires_grad_()}}), ShapeError,
+               "must be a matrix");
+  SGD sgd({ones({2}).requires_grad_()}, {.lr = 1});
+  StepLR schedule(sgd, {.step_size = 1});
+  sgd.add_param_group({{ones({2}).requires_grad_()}, {.lr = 1}});
+  EXPECT_ERROR(schedule.step(), Error, "StepLR: the optimizer has 2 groups, but had 1");
+  EXPECT_EQ(schedule.last_step(), 0);
+  SGD other({ones({2}).requires_grad_()}, {.lr = 1});
+  ReduceLROnPlateau plateau(other, {.patience = 0});
+  SequentialLR sequence({std::make_shared<StepLR>(other, StepLROptions{.step_size = 1}),
+                         std::make_shared<StepLR>(other, StepLROptions{.step_size = 1})},
+                        {1});
+  other.add_param_group({{ones({2}).requires_grad_()}, {.lr = 1}});
+  EXPECT_ERROR(plateau.step(1.0), Error, "ReduceLROnPlateau: the optimizer has 2 groups");
+  EXPECT_ERROR(sequence.step(), Error, "SequentialLR: the optimizer has 2 groups");
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ void expect_case(const Golden& golden, const std::string& name,
                  double scale = 1);
 
 using GoldenCases = std::map<std::string, std::function<Tensor(const Tensors&)>>;
-/// A table of such cases in f64 only, for ops that are composed of many others.
-void expect_cases(const char* file, const GoldenCases& cases);
+/// A table of such cases in f64 only, for ops that are composed of many others. No case adds more
+/// than `length` terms, forward and backward.
+void expect_cases(const char* file, const GoldenCases& cases, std::int64_t length = 64);
 
 }  // namespace rondo::test

@@ -54,6 +54,10 @@ void matmul_rows(std::vector<Op>& rows) {
                   .inputs = {{{3, 4}}, {{5, 4}}},
                   .f = [](X x) { return linear(x[0], x[1]); },
                   .length = 5});
+  rows.push_back({.name = "linear.vector",
+                  .inputs = {{{2, 3, 4}}, {{4}}},
+                  .f = [](X x) { return linear(x[0], x[1]); },
+                  .length = 6});
 }
 
 void conv_rows(std::vector<Op>& rows) {
@@ -77,11 +81,11 @@ void conv_rows(std::vector<Op>& rows) {
   row(".depthwise", {1, 3, 3, 3}, {3, 1, 3, 3}, false, {.padding = 1, .groups = 3});
   for (const auto& [name, activation] :
        {std::pair{"conv2d.relu", Activation::relu}, {"conv2d.gelu", Activation::gelu_tanh}})
-    rows.push_back(
-        {.name = name,
-         .inputs = {{{2, 2, 4, 3}}, {{3, 2, 3, 3}}, {{3}}},
-         .f = [activation](X x) { return conv2d(x[0], x[1], x[2], {.padding = 1}, activation); },
-         .length = 54});
+    rows.push_back({.name = name,
+                    .inputs = {{{2, 2, 4, 3}}, {{3, 2, 3, 3}}, {{3}}},
+                    .f = [activation = activation](
+                             X x) { return conv2d(x[0], x[1], x[2], {.padding = 1}, activation); },
+                    .length = 54});
   auto line = [&rows](std::string name, Dims x, Dims w, bool bias, Conv1dOptions options) {
     std::vector<OpInput> inputs = {{x}, {w}};
     if (bias) inputs.push_back({{w[0]}});

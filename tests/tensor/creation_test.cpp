@@ -244,5 +244,25 @@ TEST(Creation, WhatIsMadeFitsItsDtype) {
   EXPECT_EQ(linspace(0, 255, 2, {.dtype = u8}).to_vector<int>().back(), 255);
 }
 
+TEST(Creation, FromNestedLists) {
+  const Tensor x = tensor<float>({{1, 2, 3}, {4, 5, 6}});
+  EXPECT_EQ(x.shape(), (Dims{2, 3}));
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(tensor<float>({{1}, {2}, {3}}).shape(), (Dims{3, 1}));
+  EXPECT_EQ(tensor({{1.0, 2.0}}).shape(), (Dims{1, 2}));
+  EXPECT_EQ(tensor<bool>({{{true, false}}, {{false, true}}}).shape(), (Dims{2, 1, 2}));
+  EXPECT_EQ(tensor<std::int64_t>({}).shape(), (Dims{0}));
+  EXPECT_EQ(tensor<std::int64_t>({}).dtype(), i64);
+  EXPECT_ERROR(tensor<float>({{1, 2}, {3}}), ShapeError,
+               "tensor: list 1 has the shape [1], the first [2]");
+}
+
+TEST(Creation, RandintFromZero) {
+  const Tensor x = randint(3, {200});
+  EXPECT_EQ(x.dtype(), i64);
+  EXPECT_EQ(x.min().item<int>(), 0);
+  EXPECT_EQ(x.max().item<int>(), 2);
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -211,5 +211,37 @@ TEST(Tensor, ReadingLosesNoInteger) {
   EXPECT_EQ(full({1}, 2.75).to_vector<int>(), (std::vector<int>{2}));
 }
 
+TEST(Shape, PositionsAreCheckedAndMayBeNegative) {
+  const Dims shape{2, 3, 4};
+  EXPECT_EQ(shape[-1], 4);
+  EXPECT_EQ(shape[-3], 2);
+  EXPECT_ERROR(shape[3], ShapeError, "position 3 of [2, 3, 4], which has 3 entries");
+  EXPECT_ERROR(shape[-4], ShapeError, "position -4 of [2, 3, 4]");
+  EXPECT_ERROR(Dims().back(), ShapeError, "position -1 of []");
+  EXPECT_ERROR(Dims().front(), ShapeError, "position 0 of []");
+  const auto [a, b, c] = shape.to<3>();
+  EXPECT_EQ(100 * a + 10 * b + c, 234);
+  EXPECT_ERROR(shape.to<4>(), ShapeError, "[2, 3, 4] has 3 entries; expected 4");
+}
+
+// What Python refuses, and C++ would convert.
+template <class T>
+concept IsIndex = requires(Tensor x, T i) {
+  x[i];
+};
+template <class... A>
+concept AreArgumentsOfMean = requires(Tensor x, A... a) {
+  x.mean(a...);
+};
+static_assert(IsIndex<int> && !IsIndex<double> && !IsIndex<bool>);
+static_assert(AreArgumentsOfMean<int, bool> && !AreArgumentsOfMean<int, int>);
+static_assert(!AreArgumentsOfMean<bool> && !AreArgumentsOfMean<double>);
+static_assert(std::is_convertible_v<bool, Scalar> && std::is_convertible_v<unsigned, Scalar>);
+static_assert(!std::is_convertible_v<const char*, Scalar> &&
+              !std::is_convertible_v<float*, Scalar>);
+enum SizeOfEnum { three = 3 };
+static_assert(std::is_convertible_v<SizeOfEnum, Dims> && std::is_convertible_v<SizeOfEnum, Scalar>);
+static_assert(!std::is_convertible_v<bool, Dims> && !std::is_convertible_v<double, Dims>);
+
 }  // namespace
 }  // namespace rondo

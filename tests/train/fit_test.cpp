@@ -106,7 +106,7 @@ TEST_F(Fit, ResumesFromTheMiddleOfAnEpochToTheSameBits) {
     auto whole = two_clouds(50);
     auto dying = std::make_shared<Dying>(whole->inputs(), whole->targets());
     train::FitOptions options{.epochs = 4,
-                              .checkpoint_dir = folder_ / "stopped",
+                              .checkpoint_dir = folder_ / "stop\nped",  // any name
                               .checkpoint_every = every,
                               .async_checkpoints = every != 3};
     EXPECT_THROW(train(options, dying), Error);
@@ -118,7 +118,7 @@ TEST_F(Fit, ResumesFromTheMiddleOfAnEpochToTheSameBits) {
     Outcome again = train(options);
     EXPECT_EQ(again.hash, straight);
     EXPECT_EQ(again.result.test.correct, resumed.result.test.correct);
-    fs::remove_all(folder_ / "stopped");
+    fs::remove_all(folder_ / "stop\nped");
   }
 }
 

@@ -13,12 +13,14 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "io/checkpoint.h"
+#include "nn/linear.h"
 #include "optim/clip.h"
 #include "optim/swa.h"
 #include "support/errors.h"
 #include "support/files.h"
 #include "support/ranks.h"
 #include "support/trainer_checks.h"
+#include "tensor/creation.h"
 #include "train/ema.h"
 #include "train/evaluate.h"
 #include "train/metrics.h"
@@ -369,6 +371,30 @@ TEST(Tasks, BadOptions) {
   EXPECT_ERROR(train::evaluate(net, a_line(5), {}, *test::alone(),
                                {.workers = 0, .criterion = mean_square, .metrics = {bad}}),
                ShapeError, "the count of the metric a for a batch has shape [5, 2]");
+}
+
+/// One logit for a class of two: one column has no largest score, so no accuracy is measured.
+TEST(Tasks, ABinaryCriterionHasNoAccuracy) {
+  const Tensor x = randn({30, 2}, {.dtype = f64}),
+               y = (x.narrow(1, 0, 1) > 0.0).to(i64).reshape({30});
+  const train::Measure binary = [](const Tensor& out, const Tensor& target) {
+    return bce_with_logits(out.squeeze(1), target.to(f64));
+  };
+  const train::Measure square = [](const Tensor& out, const Tensor& target) {
+    return mse_loss(out.squeeze(1), target.to(f64));
+  };
+  test::on_ranks(1, [&](Comm comm) {
+    nn::Linear net(2, 1);
+    net.to(f64);
+    // With negative targets, too: for classes these would not be counted.
+    for (const auto& [criterion, target] : {std::pair(binary, y), std::pair(square, y - 1)}) {
+      const auto set = std::make_shared<data::TensorDataset>(x, target);
+      const train::Evaluation got = train::evaluate(
+          net, set, {}, *comm, {.batch_size = 7, .workers = 0, .criterion = criterion});
+      EXPECT_EQ(got.total, 0);
+      EXPECT_NEAR(got.loss, criterion(net(x), target).item(), 1e-12);
+    }
+  });
 }
 
 }  // namespace

@@ -44,8 +44,10 @@ onnx::ModelProto model_of(const onnx::OnnxProgram& program, const nn::StateDict&
 
 void export_onnx(const nn::ModelCall& call, const std::string& path, const OnnxOptions& options) {
   AtomicFile file(path);  // fails before the work if the file cannot be written
-  const onnx::OnnxProgram program = onnx::make_program(call, options);
-  const onnx::ModelProto proto = model_of(program, call.model.state_dict(), path, options);
+  onnx::ModelProto proto;
+  onnx::with_program(call, options, [&](const onnx::OnnxProgram& program) {
+    proto = model_of(program, call.model.state_dict(), path, options);
+  });
   require<IoError>(
       static_cast<std::int64_t>(proto.ByteSizeLong()) <= most_bytes, path,
       ": would have more than 2 GB, the maximum for an ONNX file (it is one protocol buffer)");

@@ -1,6 +1,7 @@
 // Merges two traces of a model into one program (see onnx_program.h).
 //
-// The first trace uses 2 rows of the example, the second 3 rows of random numbers. A size that is s
+// The first trace uses 2 rows of the example, the second 3 rows of random numbers; three more, of
+// large numbers, zeros and NaN, only check that the program is the same. A size that is s
 // in both is the constant s; a size that is 2 k and 3 k is k times the batch. A constant that is
 // equal in both is a constant. One that repeats along the batch (such as the initial zeros of an
 // LSTM) is one row of it, expanded. Any other depends on the input in a way that is not on the
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
@@ -34,23 +36,8 @@ Tensor repeated_to(const Tensor& x, std::int64_t dim, std::int64_t rows) {
   return index_select(x, dim, tensor(index).to(x.device()));
 }
 
-/// The same shape and dtype with other elements: random numbers, or, for possible indices, counted
-/// from the other end, which stays inside any table that the example fits.
-Tensor others(const Tensor& x) {
-  if (is_floating(x.dtype())) {
-    Generator generator(1);
-    return rand(x.shape(), {.dtype = f64}, generator).to(x.dtype()).to(x.device()) * 20.0 - 10.0;
-  }
-  if (x.dtype() == boolean) return ~x;
-  const Tensor turned = max(x) - x;
-  require(any(ne(turned, x)).item<bool>(),
-          "export_onnx: the example has only zeros; with other elements, constants can be told "
-          "from values that depend on the input");
-  return turned;
-}
-
 void add_input(Inputs& inputs, const std::string& name, const Tensor& example,
-               const OnnxOptions& options) {
+               const OnnxOptions& options, int kind) {
   require<DTypeError>(example.dtype() == f32 || example.dtype() == f64 || example.dtype() == i64 ||
                           example.dtype() == boolean,
                       "export_onnx: an example of ", example.dtype(),
@@ -61,21 +48,22 @@ void add_input(Inputs& inputs, const std::string& name, const Tensor& example,
   inputs.names.push_back(name);
   if (!options.dynamic_batch || std::ranges::count(options.fixed_inputs, name) > 0) {
     inputs.first.push_back(x);
-    inputs.second.push_back(others(x));
+    inputs.second.push_back(nn::other_elements(x, kind, "export_onnx"));
     return;
   }
   require<ShapeError>(x.dim() > 0, "export_onnx: an example without dimensions has no batch");
   const std::int64_t dim = wrap_dim(options.batch_dim, x.dim(), "export_onnx: batch_dim");
-  const Tensor second = others(repeated_to(x, dim, std::max<std::int64_t>(x.size(dim), 3)));
+  const Tensor second = nn::other_elements(
+      repeated_to(x, dim, std::max<std::int64_t>(x.size(dim), 3)), kind, "export_onnx");
   inputs.first.push_back(repeated_to(x, dim, 2));
   inputs.second.push_back(repeated_to(second, dim, 3));
   inputs.first_batch = 2;
   inputs.second_batch = 3;
 }
 
-Inputs inputs_of(const nn::ModelCall& call, const OnnxOptions& options) {
+Inputs inputs_of(const nn::ModelCall& call, const OnnxOptions& options, int kind) {
   Inputs inputs;
-  for (const auto& [name, example] : call.inputs) add_input(inputs, name, example, options);
+  for (const auto& [name, example] : call.inputs) add_input(inputs, name, example, options, kind);
   for (const std::string& name : options.fixed_inputs)
     require(std::ranges::count(inputs.names, name) > 0, "export_onnx: fixed_inputs has \"", name,
             "\", but no input is called so");
@@ -268,13 +256,26 @@ std::string place_of(const std::string& op, const std::string& scope) {
   return concat("export_onnx: '", op, "' in ", scope.empty() ? "the model" : scope);
 }
 
-OnnxProgram make_program(const nn::ModelCall& given, const OnnxOptions& options) {
+/// ONNX wants each input and output to have a name of its own.
+void require_names(const OnnxProgram& program) {
+  std::set<std::string> names;
+  const auto add = [&](const std::string& name) {
+    require(!name.empty(), "export_onnx: the name of an input or output is empty");
+    require(names.insert(name).second, "export_onnx: two inputs or outputs are called \"", name,
+            '"');
+  };
+  for (const auto& input : program.inputs) add(input.name);
+  for (const auto& [name, output] : program.outputs) add(name);
+}
+
+void with_program(const nn::ModelCall& given, const OnnxOptions& options,
+                  const std::function<void(const OnnxProgram&)>& use) {
   const NoGradGuard no_grad;  // traces record nevertheless
   nn::ModelCall call = given;
   require_count(options.input_names, call.inputs.size(), "input_names");
   for (std::size_t i = 0; i < options.input_names.size(); ++i)
     call.inputs[i].name = options.input_names[i];
-  const Inputs inputs = inputs_of(call, options);
+  const Inputs inputs = inputs_of(call, options, 0);
   nn::Trace first = nn::trace(call, inputs.first);
   require_count(options.output_names, first.outputs.size(), "output_names");
   for (std::size_t i = 0; i < options.output_names.size(); ++i)
@@ -284,7 +285,15 @@ OnnxProgram make_program(const nn::ModelCall& given, const OnnxOptions& options)
   require(versions_of(first) == versions,
           "export_onnx: forward overwrites a buffer or a parameter that it computes with; a file "
           "can hold only one state of it");
-  return Joiner(inputs, first, second)();
+  const OnnxProgram program = Joiner(inputs, first, second)();
+  require_names(program);
+  use(program);
+  for (int kind = 1; kind < nn::kinds_of_other_elements; ++kind) {  // the same program, or refused
+    Inputs others = inputs;
+    others.second = inputs_of(call, options, kind).second;
+    if (const auto other = nn::trace_if_possible(call, others.second, kind))
+      Joiner(others, first, *other)();
+  }
 }
 
 }  // namespace rondo::io::onnx

@@ -56,10 +56,12 @@ struct OnnxProgram {
   std::vector<std::pair<std::string, Operand>> outputs;
 };
 
-/// Traces the model twice. Throws Error if the two traces have different ops, if an apparent
-/// constant depends on the input, if a size is not a multiple of the batch, or if an output is not
+/// Traces the model twice, calls use(program), and then compares the program with more traces
+/// (nn::other_elements). Throws Error if two traces have different ops, if an apparent constant
+/// depends on the input, if a size is not a multiple of the batch, or if an output is not
 /// floating-point.
-OnnxProgram make_program(const nn::ModelCall& call, const OnnxOptions& options);
+void with_program(const nn::ModelCall& call, const OnnxOptions& options,
+                  const std::function<void(const OnnxProgram&)>& use);
 
 /// "export_onnx: 'conv2d' in layer1.0.conv1".
 std::string place_of(const std::string& op, const std::string& scope);

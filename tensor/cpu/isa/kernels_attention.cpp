@@ -97,10 +97,10 @@ void softmax(float* scores, Index keys, Index queries, float* top, float* sum, f
     store(factor + q, load(top + q) - load(shift + q));
     store(top + q, most);
   }
-  in_blocks(queries, [&](Index q) { factor[q] = std::exp(factor[q]); });
+  in_blocks(queries, [&](Index q) { factor[q] = exp_or_0(factor[q]); });
   for (Index k = 0; k < keys; ++k) {
     float* s = scores + k * block;
-    in_blocks(queries, [&](Index q) { s[q] = std::exp(s[q] - shift[q]); });
+    in_blocks(queries, [&](Index q) { s[q] = exp_or_0(s[q] - shift[q]); });
   }
   for (Index q = 0; q < queries; q += lanes) {
     Vec all = {};
@@ -116,7 +116,7 @@ void gradient_of(float* scores, float* dp, Index keys, Index queries, const floa
     float *s = scores + k * block, *d = dp + k * block;
     const float* kept = drops ? keep + k * block : nullptr;
     in_blocks(queries, [&](Index q) {
-      const float p = std::exp(s[q] - lse[q]);
+      const float p = exp_or_0(s[q] - lse[q]);
       d[q] = p * ((drops ? d[q] * kept[q] : d[q]) - delta[q]);
       s[q] = drops ? p * kept[q] : p;
     });

@@ -52,7 +52,7 @@ inline double exp_sum(const float* x, Index n, float top, float* y) {
     float buffer[chunk];
     float* e = kept && real == count ? y + i : buffer;
 #pragma omp simd
-    for (Index k = 0; k < count; ++k) e[k] = std::exp(numbers[k] - top);
+    for (Index k = 0; k < count; ++k) e[k] = exp_or_0(numbers[k] - top);
 #pragma omp simd reduction(+ : sum)
     for (Index k = 0; k < count; ++k) sum += static_cast<double>(e[k]);
     if (kept && e == buffer)
@@ -96,7 +96,7 @@ void log_softmax_gradient(const float* dy, const float* y, Index n, float* dx) {
   in_chunks(y, n, [&](Index i, const float* numbers, Index count, Index real) {
     float e[chunk];
 #pragma omp simd
-    for (Index k = 0; k < count; ++k) e[k] = std::exp(numbers[k]);
+    for (Index k = 0; k < count; ++k) e[k] = exp_or_0(numbers[k]);
 #pragma omp simd
     for (Index k = 0; k < real; ++k) dx[i + k] = dy[i + k] - e[k] * all;
   });
@@ -109,7 +109,7 @@ void cross_entropy_gradient(const float* x, Index n, float top, float log_sum, f
     float* d = real == count ? dx + i : buffer;
 #pragma omp simd
     for (Index k = 0; k < count; ++k)
-      d[k] = (std::exp(numbers[k] - top - log_sum) - share) * weight;
+      d[k] = (exp_or_0(numbers[k] - top - log_sum) - share) * weight;
     if (d == buffer) __builtin_memcpy(dx + i, d, static_cast<std::size_t>(real) * sizeof(float));
   });
 }

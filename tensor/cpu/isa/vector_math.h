@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "tensor/ops_table.h"
+#include "tensor/special.h"
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #if __GLIBC_PREREQ(2, 35)
@@ -37,6 +38,14 @@ namespace {
 
 /// A multiple of every vector's length.
 constexpr std::int64_t math_block = 16;
+
+/// exp(x), or 0 where that is below 1.7e-38, about the smallest normal float: for weights and
+/// probabilities. The vector version of exp would be slow there (functors::select), and a masked
+/// score is -inf.
+inline float exp_or_0(float x) {
+  constexpr float least = -87;
+  return functors::select(x < least, 0.0F, std::exp(functors::select(x < least, least, x)));
+}
 
 }  // namespace
 }  // namespace rondo::cpu::isa::RONDO_ISA_SET

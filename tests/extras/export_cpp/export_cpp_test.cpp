@@ -15,8 +15,10 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
+#include "autograd/ops/conv.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/norm.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/scan.h"
 #include "autograd/ops/shape.h"
@@ -34,6 +36,7 @@
 #include "nn/norm.h"
 #include "nn/padding.h"
 #include "nn/pooling.h"
+#include "nn/recurrent.h"
 #include "nn/transformer.h"
 #include "support/disturb.h"
 #include "support/errors.h"
@@ -269,6 +272,52 @@ TEST(ExportCpp, TheProgramChecksItsFiles) {
   EXPECT_EQ(said(""), "input 1 is 5, but the embedding has rows 0 to 4\n");
   write_file(folder / "in", "8 bytes.");
   EXPECT_EQ(said(""), "stdin: ends after 1 of the 2 elements of an input\n");
+}
+
+// A weight or a bias that forward computes is not absent.
+TEST(ExportCpp, ComputedWeights) {
+  nn::LSTM lstm(4, 5, {.num_layers = 2, .bidirectional = true});
+  expect_equal(lstm, randn({3, 2, 4}), 12, 10);
+  nn::RNN rnn(4, 5);
+  expect_equal(rnn, randn({3, 2, 4}), 6, 10);
+  const Tensor w = randn({3, 4}), b = randn({3}), c = randn({4}), k = randn({3, 4, 2, 2});
+  ExportedLambda product([=](const Tensor& x) { return linear(x, w, b + b * x.mean()); });
+  expect_equal(product, randn({2, 4}), 4, 8);
+  ExportedLambda image([=](const Tensor& x) { return conv2d(x, k, b * x.mean()); });
+  expect_equal(image, randn({2, 4, 5, 5}), 4, 100);
+  ExportedLambda pixel(
+      [=](const Tensor& x) { return conv2d(x, k.narrow(2, 0, 1).narrow(3, 0, 1), b * x.mean()); });
+  expect_equal(pixel, randn({2, 4, 5, 5}), 4, 100);
+  ExportedLambda layer([=](const Tensor& x) {
+    return layer_norm(layer_norm(x, {4}, c + x.mean(), c), {4}, c, c * x.mean());
+  });
+  expect_equal(layer, randn({2, 4}), 12, 8);
+  ExportedLambda batch([=](const Tensor& x) {
+    const Tensor y = batch_norm(x, c + x.mean(), c, c, c * c, {.training = false});
+    return batch_norm(y, c, c * x.mean(), c, c * c, {.training = false});
+  });
+  expect_equal(batch, randn({2, 4, 3, 3}), 12, 40);
+  EXPECT_THAT(export_refusal_of(ExportedLambda([=](const Tensor& x) {
+                                  return batch_norm(x, c, c, c * x.mean(), c, {.training = false});
+                                }),
+                                randn({2, 4, 3, 3})),
+              HasSubstr("forward computes its running statistics"));
+}
+
+TEST(ExportCpp, RefusesMasksThatTheExampleDoesNotShow) {
+  const auto refusal = [](std::function<Tensor(const Tensor&)> f) {
+    return export_refusal_of(ExportedLambda(std::move(f)), ones({2}));
+  };
+  const char* said = "has a different argument for another input";
+  EXPECT_THAT(refusal([](const Tensor& x) { return x * gt(x, 100.0).to(f32); }), HasSubstr(said));
+  EXPECT_THAT(refusal([](const Tensor& x) { return x * isnan(x).to(f32); }), HasSubstr(said));
+  EXPECT_THAT(
+      refusal([](const Tensor& x) { return x.abs().max().item() > 100 ? x * 2.0 : x * 3.0; }),
+      HasSubstr(said));
+  const TemporaryFolder folder;
+  nn::Linear model(3, 2);
+  EXPECT_ERROR(io::export_cpp(model, ones({2, 3}), folder / "a\"b.cpp"), Error,
+               "the file's name becomes a part of the code");
 }
 
 }  // namespace

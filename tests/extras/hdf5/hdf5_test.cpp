@@ -168,5 +168,34 @@ TEST_F(Hdf5, BadFiles) {
   EXPECT_ERROR(io::load_hdf5(folder_ / "text.h5"), IoError, "text.h5: is not an HDF5 file");
 }
 
+/// A filter that the library knows when the file is written, and no longer when it is read.
+TEST_F(Hdf5, AnUnknownFilterLeavesOneDataSetOut) {
+  const H5Z_class2_t filter = {H5Z_CLASS_T_VERS,
+                               300,
+                               1,
+                               1,
+                               "odd",
+                               nullptr,
+                               nullptr,
+                               [](unsigned, std::size_t, const unsigned*, std::size_t bytes,
+                                  std::size_t*, void**) { return bytes; }};
+  ASSERT_GE(H5Zregister(&filter), 0);
+  const std::vector<float> numbers = {1, 2, 3};
+  const hid_t created = H5Pcreate(H5P_DATASET_CREATE);
+  const hsize_t chunk = 3;
+  H5Pset_chunk(created, 1, &chunk);
+  ASSERT_GE(H5Pset_filter(created, 300, 0, 0, nullptr), 0);
+  write("odd", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, numbers.data(), {3}, created);
+  write("plain", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, numbers.data(), {3});
+  H5Pclose(created);
+  close();
+  ASSERT_GE(H5Zunregister(300), 0);
+  const io::Hdf5File file = io::load_hdf5(path_);
+  ASSERT_EQ(file.tensors.size(), 1U);
+  EXPECT_EQ(file.tensors[0].name, "plain");
+  ASSERT_EQ(file.left_out.size(), 1U);
+  EXPECT_THAT(file.left_out[0].why, testing::HasSubstr("the filter 300 (odd)"));
+}
+
 }  // namespace
 }  // namespace rondo

@@ -395,5 +395,62 @@ TEST(OnnxRefusals, OfAFolderThatIsNotThere) {
                "no/x.onnx");
 }
 
+TEST(Onnx, NamesMustBeDifferent) {
+  const test::TemporaryFolder folder;
+  nn::Linear model(3, 2);
+  EXPECT_ERROR(io::export_onnx(model, ones({2, 3}), folder / "x.onnx",
+                               {.input_names = {"a"}, .output_names = {"a"}}),
+               Error, "two inputs or outputs are called \"a\"");
+  EXPECT_ERROR(io::export_onnx(model, ones({2, 3}), folder / "x.onnx", {.input_names = {""}}),
+               Error, "the name of an input or output is empty");
+}
+
+struct OnnxLambda : nn::Module {
+  std::function<Tensor(const Tensor&)> f;
+  explicit OnnxLambda(std::function<Tensor(const Tensor&)> f) : f(std::move(f)) {}
+  Tensor forward(const Tensor& x) override { return f(x); }
+};
+
+// Masks and branches that the example and ordinary numbers do not show.
+TEST(OnnxRefusals, OfMasksOfRareValues) {
+  const test::TemporaryFolder folder;
+  const auto refused = [&](std::function<Tensor(const Tensor&)> f) {
+    OnnxLambda model(std::move(f));
+    return message_of([&] { io::export_onnx(model, ones({2, 3}), folder / "x.onnx"); });
+  };
+  EXPECT_THAT(refused([](const Tensor& x) { return where(gt(x, 100.0), 0.0, x * 2.0); }),
+              HasSubstr("differs between inputs"));
+  EXPECT_THAT(refused([](const Tensor& x) { return where(isnan(x), 0.0, x * 2.0); }),
+              HasSubstr("differs between inputs"));
+  EXPECT_THAT(refused([](const Tensor& x) { return where(eq(x, 0.0), 1.0, x * 2.0); }),
+              HasSubstr("differs between inputs"));
+  EXPECT_NE(refused([](const Tensor& x) { return x.abs().max().item() > 100 ? x * 2.0 : x.exp(); }),
+            "");
+  EXPECT_EQ(folder.count(), 0);
+}
+
+// A forward that refuses unusual numbers can be exported; one that writes a buffer cannot.
+TEST(OnnxRefusals, OfWritesForRareValues) {
+  const test::TemporaryFolder folder;
+  OnnxLambda careful([](const Tensor& x) {
+    if (!isfinite(x).all().item<bool>()) throw std::invalid_argument("x is not finite");
+    return x * 2.0;
+  });
+  io::export_onnx(careful, ones({2, 3}), folder / "x.onnx");
+  struct Observer : nn::Module {
+    Tensor most = scalar(20);
+    Tensor forward(const Tensor& x) override {
+      const NoGradGuard no_grad;
+      if (const double now = x.max().item(); now > most.item()) most.fill_(now);
+      const EnableGradGuard recording;
+      return x * 2.0;
+    }
+    void visit(nn::Visitor& v) override { v.buffer("most", most); }
+  } observer;
+  EXPECT_ERROR(io::export_onnx(observer, ones({2, 3}), folder / "y.onnx"), Error,
+               "forward writes a buffer for some inputs");
+  EXPECT_EQ(observer.most.item(), 20) << "it is as before";
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -9,6 +9,7 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/composed.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/interpolate.h"
 #include "autograd/ops/matmul.h"
@@ -293,6 +294,10 @@ void write_functions(Writer& write) {
            atan(x) + softplus(x) + sign(x) + floor(x) + ceil(x) + round(x * 3.0);
   });
   function("powers", [](const Tensor& x) { return (x.abs() + 0.1).pow(1.5) + pow(x.abs(), x); });
+  function("pairs", [](const Tensor& x) {
+    return hypot(x, x + 1.0) + logaddexp(x, x * -0.5) + softplus(x, 2, 20) + roll(x, 1, 2) +
+           glu(x.repeat({1, 1, 2}), 2);
+  });
   function("extremes", [](const Tensor& x) {
     return maximum(x, x * -0.5) + minimum(x, -x) + clamp(x, -0.5, 0.75) +
            clamp(x, 0, std::numeric_limits<double>::infinity());

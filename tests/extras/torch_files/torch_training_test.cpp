@@ -20,6 +20,8 @@
 #include "optim/adam.h"
 #include "optim/adaptive.h"
 #include "optim/cyclic.h"
+#include "optim/layerwise.h"
+#include "optim/lbfgs.h"
 #include "optim/one_cycle.h"
 #include "optim/plateau.h"
 #include "optim/sgd.h"
@@ -237,6 +239,22 @@ TEST(TorchTraining, GroupsAndNoState) {
   optim::SGD one(net.parameters(), {.lr = 0.1});
   EXPECT_ERROR(io::load_torch_training(path, {.optimizer = &one}), IoError,
                "optimizer has 2 parameter groups, but the optimizer has 1");
+}
+
+TEST(TorchTraining, RefusesWhatPyTorchKeepsInAnotherForm) {
+  const test::TemporaryFolder folder;
+  nn::Linear net(2, 2, {.bias = false});
+  optim::LBFGS lbfgs(net.parameters());
+  optim::Muon muon(net.parameters());
+  for (optim::Optimizer* optimizer :
+       {static_cast<optim::Optimizer*>(&lbfgs), static_cast<optim::Optimizer*>(&muon)})
+    EXPECT_ERROR(io::save_torch_training(folder / "run.pth", {&net, optimizer}), Error,
+                 concat("save_torch_training: ", optimizer->type(), " has no state"));
+  EXPECT_EQ(folder.count(), 0);
+  optim::SGD sgd(net.parameters());
+  io::save_torch_training(folder / "sgd.pth", {&net, &sgd});
+  EXPECT_ERROR(io::load_torch_training(folder / "sgd.pth", {&net, &muon}), Error,
+               "load_torch_training: Muon has no state");
 }
 
 }  // namespace

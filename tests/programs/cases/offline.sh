@@ -23,6 +23,10 @@ fails_saying "train-images-idx3-ubyte.gz: cannot be downloaded" "$bin/rondo-data
 for file in train-images-idx3 train-labels-idx1 t10k-labels-idx1; do echo >node/datasets/MNIST/raw/$file-ubyte; done
 succeeds "$bin/rondo-data" get mnist --to node
 grep -qx "node/datasets/MNIST/raw" "$log" || fail "get names another folder"
+mkdir own && mv node/datasets/MNIST own
+RONDO_DATA=$work/own succeeds "$bin/rondo-data" get mnist # where `ls` finds it, too
+grep -qx "$work/own/MNIST/raw" "$log" || fail "get does not know a data set in a folder of the user's own"
+mv own/MNIST node/datasets
 mkdir -p node/datasets/cifar-100-binary
 echo >node/datasets/cifar-100-binary/test.bin
 succeeds "$bin/rondo-data" ls

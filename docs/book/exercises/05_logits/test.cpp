@@ -20,8 +20,8 @@ void check(const std::vector<float>& logits, std::size_t target) {
   const float expected = cross_entropy(x, y).item<float>();
   const float found = cross_entropy_of(logits, target);
   rd::require(std::abs(found - expected) <= 1e-5f * (1 + std::abs(expected)),
-              "the loss of the logits ", logits[0], ", ", logits[1], " is ", found, " instead of ",
-              expected);
+              "the loss of the logits ", logits[0], ", ", logits[1], " is ",
+              std::isnan(found) ? std::abs(found) : found, " instead of ", expected);
 }
 
 int run() {
