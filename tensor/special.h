@@ -58,20 +58,21 @@ RONDO_HD inline float log_gamma(float x) {
 /// inline, so that a loop over it uses vector instructions.
 template <class T>
 __attribute__((always_inline)) RONDO_HD inline T erfinv(T y) {
-  const T size = std::abs(y), inside = select(size < T(1), y, T(0));
+  // Outside of the domain as for 0, where the functions are fast.
+  const T size = std::abs(y), inside = select(size < T(1), size, T(0));
   constexpr T a = T(0.147);
   const T log = std::log1p(-inside * inside), half = T(2 / pi) / a + log / 2;
   T x = std::sqrt(-log / a / (half + std::sqrt(half * half - log / a)));
   for (int step = 0; step < 2; ++step) {
     // Near 1, erf loses the digits that its complement keeps.
-    const T near_0 = std::erf(x) - size, near_1 = (1 - size) - std::erfc(x);
-    const T error = size < T(0.5) ? near_0 : near_1;
+    const T near_0 = std::erf(x) - inside, near_1 = (1 - inside) - std::erfc(x);
+    const T error = inside < T(0.5) ? near_0 : near_1;
     const T newton = error / (T(two_over_sqrt_pi) * std::exp(-x * x));
     x -= newton / (1 + x * newton);
   }
   const T beyond =
       size == T(1) ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::quiet_NaN();
-  return std::copysign(select(size < T(1), x, beyond), y);
+  return std::copysign(size < T(1) ? x : beyond, y);
 }
 
 /// Γ'(x) / Γ(x): by the recurrence ψ(x) = ψ(x + 1) - 1 / x to an x of at least 10, where the
