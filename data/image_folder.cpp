@@ -51,8 +51,10 @@ void collect(const fs::path& folder, std::vector<fs::path>& above, std::vector<f
     if (is_folder(entry)) {
       collect(entry, above, files);
     } else if (is_picture(entry)) {
-      require<IoError>(fs::status(entry, ignored).type() != fs::file_type::not_found,
-                       entry.string(), ": is a link to a file that does not exist");
+      const fs::file_type type = fs::status(entry, ignored).type();
+      require<IoError>(type != fs::file_type::not_found, entry.string(),
+                       ": is a link to a file that does not exist");
+      require<IoError>(type != fs::file_type::none, entry.string(), ": ", ignored.message());
       if (fs::is_regular_file(entry, ignored)) files.push_back(entry);
     }
   }

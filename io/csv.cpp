@@ -51,7 +51,7 @@ T number_of(std::string_view field, const std::string& where) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if constexpr (std::is_floating_point_v<T>) {  // 1e-50 is 0 in f32
     long double wide = 0;
-    if (error == std::errc::result_out_of_range &&
+    if (error == std::errc::result_out_of_range && end == digits.data() + digits.size() &&
         std::from_chars(digits.data(), digits.data() + digits.size(), wide).ec == std::errc() &&
         wide < 1 && wide > -1)
       return static_cast<T>(wide);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <new>
 #include <set>
 
 #include "autograd/accumulate_grad.h"
@@ -11,6 +12,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
 #include "nn/eval_mode.h"
+#include "nn/walk.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -156,9 +158,10 @@ std::vector<GraphNode> graph_of(Module& model, const Tensor& input) {
 Tensor other_elements(const Tensor& x, int kind, const char* function) {
   if (is_floating(x.dtype())) {
     if (kind >= 2) return full_like(x, kind == 2 ? 0 : std::numeric_limits<double>::quiet_NaN());
-    Generator generator(1);
-    const double most = kind == 0 ? 10 : 1e4;
-    return (rand(x.shape(), {.dtype = f64}, generator) * (2 * most) - most)
+    Generator generator(1);  // kind 1 is kind 0 times -1000; neighbours differ in sign
+    const Tensor sign = (arange(x.numel()) % 2).to(f64) * 2.0 - 1.0;
+    return ((rand({x.numel()}, {.dtype = f64}, generator) * 10.0) * sign * (kind == 0 ? -1 : 1000))
+        .reshape(x.shape())
         .to(x.dtype())
         .to(x.device());
   }
@@ -205,30 +208,66 @@ Trace trace(const ModelCall& call, const Tensors& inputs) {
   return found;
 }
 
-std::optional<Trace> trace_if_possible(const ModelCall& call, const Tensors& inputs, int kind) {
-  if (kind == 0) return trace(call, inputs);
-  if (std::ranges::none_of(inputs, [](const Tensor& x) { return is_floating(x.dtype()); }))
-    return {};  // the same as kind 0
-  const NoGradGuard no_grad;
-  std::vector<std::pair<Tensor, Tensor>> kept;  // buffers, and copies of them
-  std::vector<std::uint64_t> versions;
-  for (const NamedTensor& buffer : call.model.named_buffers()) {
-    kept.emplace_back(buffer.tensor, buffer.tensor.clone());
-    versions.push_back(buffer.tensor.version());
+namespace {
+
+/// The parameters and buffers of a model, as they are now.
+class KeptState {
+ public:
+  explicit KeptState(Module& model) {
+    const NoGradGuard no_grad;
+    detail::walk(model.self(), [&](const std::string&, Module&, detail::Members& members) {
+      for (auto* tensors : {&members.parameters, &members.buffers})
+        for (auto& [name, tensor] : *tensors)
+          places_.push_back({tensor, *tensor, tensor->detach().clone(), tensor->version()});
+    });
   }
+  KeptState(const KeptState&) = delete;
+  KeptState& operator=(const KeptState&) = delete;
+  ~KeptState() { restore(); }
+  /// Whether something had changed.
+  bool restore() {
+    const NoGradGuard no_grad;
+    bool is_changed = false;
+    for (Place& p : places_) {
+      if (p.at->impl_ptr() == p.tensor.impl_ptr() && p.tensor.version() == p.version) continue;
+      is_changed = true;
+      *p.at = p.tensor;
+      p.tensor.copy_(p.copy);
+      p.version = p.tensor.version();
+    }
+    return is_changed;
+  }
+
+ private:
+  struct Place {
+    Tensor* at;
+    Tensor tensor, copy;
+    std::uint64_t version;
+  };
+  std::vector<Place> places_;
+};
+
+}  // namespace
+
+std::optional<Trace> trace_if_possible(const ModelCall& call, const Tensors& inputs, int kind) {
+  if (kind > 0 &&
+      std::ranges::none_of(inputs, [](const Tensor& x) { return is_floating(x.dtype()); }))
+    return {};  // the same as kind 0
+  KeptState state(call.model);
   std::optional<Trace> found;
   try {
     found = trace(call, inputs);
+  } catch (const AutogradError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception&) {  // forward refuses such elements
+    if (kind == 0) throw;
   }
-  bool is_written = false;
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    if (kept[i].first.version() == versions[i]) continue;
-    is_written = true;
-    kept[i].first.copy_(kept[i].second);
-  }
-  require(!is_written, detail::type_name(call.model),
-          ": forward writes a buffer for some inputs; a file can hold only one state of it");
+  require(
+      !state.restore(), detail::type_name(call.model),
+      ": forward writes a parameter or a buffer for some inputs; a file can hold only one state "
+      "of it");
   return found;
 }
 

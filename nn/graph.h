@@ -61,8 +61,8 @@ Trace trace(const ModelCall& call, const Tensors& inputs);
 Tensor other_elements(const Tensor& x, int kind, const char* function);
 inline constexpr int kinds_of_other_elements = 4;
 /// trace(call, inputs) of other elements; nothing if forward throws and may refuse them, or if no
-/// input is floating-point, so that they are those of kind 0. If forward writes a buffer, restores
-/// it and throws Error.
+/// input is floating-point, so that they are those of kind 0. If forward writes a parameter or a
+/// buffer, restores all of them and throws Error.
 std::optional<Trace> trace_if_possible(const ModelCall& call, const Tensors& inputs, int kind);
 /// The inputs are the arguments of the model's forward.
 template <std::derived_from<Module> M, class... Inputs>

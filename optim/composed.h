@@ -142,7 +142,8 @@ class Composed : public ComposedOptimizer {
   /// Updates x.p and its state in place.
   virtual void update(const Options& o, const Parameter& x) = 0;
   const Options& options_of(std::size_t group) const { return options_.at(group); }
-  /// Throws the errors of parameters that the optimizer cannot train.
+  /// Throws the errors of parameters that the optimizer cannot train. A class that overrides it
+  /// also calls it in its constructor.
   virtual void check_parameters_of(const Tensors& /*params*/) const {}
 
  private:

@@ -281,6 +281,7 @@ SequentialLR::SequentialLR(std::vector<std::shared_ptr<LRSchedule>> schedules,
           milestones_.size());
   require(std::is_sorted(milestones_.begin(), milestones_.end()),
           "SequentialLR: the milestones do not ascend");
+  for (const auto& schedule : schedules_) schedule->require_same_groups();
   restart();  // undoes the changes of the rate that the schedules made when they were constructed
 }
 
@@ -325,7 +326,9 @@ void SequentialLR::load_state_dict(const ScheduleState& state) {
 
 ChainedScheduler::ChainedScheduler(std::vector<std::shared_ptr<LRSchedule>> schedules)
     : LRSchedule(common_optimizer("ChainedScheduler", schedules)),
-      schedules_(std::move(schedules)) {}
+      schedules_(std::move(schedules)) {
+  for (const auto& schedule : schedules_) schedule->require_same_groups();
+}
 
 void ChainedScheduler::start() {
   last_step_ = 0;

@@ -51,9 +51,8 @@ Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOpt
 Tensor randint(std::int64_t high, const Dims& sizes, TensorOptions options = {},
                Generator& generator = default_generator());
 /// Of low and high without sizes, the second would be taken as a size.
-template <std::integral T>
-Tensor randint(std::int64_t low, T high, TensorOptions options = {},
-               Generator& generator = default_generator()) = delete;
+template <IntegerNotBool T>
+Tensor randint(std::int64_t low, T high) = delete;
 /// A random permutation of 0 … n-1 (Fisher-Yates). Throws Error unless the dtype holds all of them
 /// exactly.
 Tensor randperm(std::int64_t n, TensorOptions options = {},

@@ -31,6 +31,10 @@ void require_constants(const nn::Trace& first, const nn::Trace& second, const Te
   require(first.nodes.size() == second.nodes.size(), "export_cpp: forward records ",
           first.nodes.size(), " ops for one input and ", second.nodes.size(),
           " for another; a file can hold only one graph");
+  const nn::GraphArgument &one_end = first.outputs[0].second, &other_end = second.outputs[0].second;
+  require(second.outputs.size() == 1 && one_end.node == other_end.node &&
+              one_end.output == other_end.output,
+          "export_cpp: forward returns another tensor for another input");
   const auto equal = [&](const Tensor& x, const Tensor& y) {
     if (x.defined() != y.defined()) return false;
     if (!x.defined() || (x.storage() == a.storage() && y.storage() == b.storage())) return true;
@@ -81,7 +85,7 @@ void export_cpp(const nn::ModelCall& call, const std::string& path) {
   require<IoError>(path != weights_path, path,
                    ": the file of weights would have the same name; use the extension .cpp");
   require(std::ranges::all_of(
-              weights_path.filename().string(),
+              std::filesystem::path(path).filename().string(),
               [](unsigned char c) { return c >= ' ' && c != '"' && c != '\\' && c != 127; }),
           "export_cpp: the file's name becomes a part of the code, so it may not have quotes, "
           "backslashes or control characters: ",

@@ -137,7 +137,7 @@ void layer_norm(Lowering& l) {
                       later ? l.weights(zeros({n})) : weights_or(l, 2, zeros({n}))},
                      l.result());
   step.numbers = list(numel_of(x) / n, n, digits_of(l.real("eps")));
-  with_computed(l, "a * b", 1, l.shape(1));
+  if (later) with_computed(l, "a * b", 1, l.shape(1));
   if (later && l.known(2).defined())
     l.combine("a + b", l.out(), l.result(), l.weights(l.known(2)), l.shape(2));
   if (l.is_computed(2)) with_computed(l, "a + b", 2, l.shape(2));

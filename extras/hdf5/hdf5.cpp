@@ -204,8 +204,8 @@ class Hdf5Reader {
       std::size_t none = 0;
       const H5Z_filter_t filter = H5Pget_filter2(created, static_cast<unsigned>(i), nullptr, &none,
                                                  nullptr, name.size(), name.data(), nullptr);
-      can_be_tensor(H5Zfilter_avail(filter) > 0, "it is compressed by the filter ", filter, " (",
-                    name.data(), "), which this libhdf5 lacks");
+      can_be_tensor(H5Zfilter_avail(filter) > 0, "it needs the filter ", filter, " (", name.data(),
+                    "), which this libhdf5 lacks");
     }
   }
   /// Data in other files are not read.

@@ -72,6 +72,8 @@ TEST(Csv, TinyNumbersAndSigns) {
   const std::vector<float> read =
       io::load_csv(folder / "a.csv", {.header = false}).values.to_vector<float>();
   EXPECT_EQ(read, (std::vector<float>{0, 2, -1e-40F, 0}));
+  test::write_file(folder / "c.csv", "1e-50abc\n");
+  EXPECT_ERROR(io::load_csv(folder / "c.csv", {.header = false}), IoError, "is outside the range");
   test::write_file(folder / "b.csv", "+-1\n");
   EXPECT_ERROR(io::load_csv(folder / "b.csv", {.header = false}), IoError, "'+-1' is not a number");
 }

@@ -268,6 +268,9 @@ TEST(Optimizer, AGroupCanBeAdded) {
   other.add_param_group({{ones({2}).requires_grad_()}, {.lr = 1}});
   EXPECT_ERROR(plateau.step(1.0), Error, "ReduceLROnPlateau: the optimizer has 2 groups");
   EXPECT_ERROR(sequence.step(), Error, "SequentialLR: the optimizer has 2 groups");
+  const auto old = std::make_shared<StepLR>(other, StepLROptions{.step_size = 1});
+  other.add_param_group({{ones({2}).requires_grad_()}, {.lr = 1}});
+  EXPECT_ERROR(ChainedScheduler({old}), Error, "StepLR: the optimizer has 3 groups, but had 2");
 }
 
 }  // namespace

@@ -258,6 +258,7 @@ TEST(Creation, FromNestedLists) {
 }
 
 TEST(Creation, RandintFromZero) {
+  EXPECT_EQ(randint(0, 5, {}).dim(), 0);
   const Tensor x = randint(3, {200});
   EXPECT_EQ(x.dtype(), i64);
   EXPECT_EQ(x.min().item<int>(), 0);

@@ -292,6 +292,8 @@ TEST(ExportCpp, ComputedWeights) {
     return layer_norm(layer_norm(x, {4}, c + x.mean(), c), {4}, c, c * x.mean());
   });
   expect_equal(layer, randn({2, 4}), 12, 8);
+  ExportedLambda plain([](const Tensor& x) { return layer_norm(x, {4}); });
+  expect_equal(plain, randn({2, 4}), 4, 8);
   ExportedLambda batch([=](const Tensor& x) {
     const Tensor y = batch_norm(x, c + x.mean(), c, c, c * c, {.training = false});
     return batch_norm(y, c, c * x.mean(), c, c * c, {.training = false});
@@ -314,10 +316,13 @@ TEST(ExportCpp, RefusesMasksThatTheExampleDoesNotShow) {
   EXPECT_THAT(
       refusal([](const Tensor& x) { return x.abs().max().item() > 100 ? x * 2.0 : x * 3.0; }),
       HasSubstr(said));
+  EXPECT_THAT(refusal([](const Tensor& x) { return x * (lt(x, 0.0).to(f32) * 3.0 + 1.0); }),
+              HasSubstr(said));
   const TemporaryFolder folder;
   nn::Linear model(3, 2);
-  EXPECT_ERROR(io::export_cpp(model, ones({2, 3}), folder / "a\"b.cpp"), Error,
-               "the file's name becomes a part of the code");
+  for (const char* name : {"a\"b.cpp", "a.c\npp", "a.cpp\\"})
+    EXPECT_ERROR(io::export_cpp(model, ones({2, 3}), folder / name), Error,
+                 "the file's name becomes a part of the code");
 }
 
 }  // namespace

@@ -424,6 +424,8 @@ TEST(OnnxRefusals, OfMasksOfRareValues) {
               HasSubstr("differs between inputs"));
   EXPECT_THAT(refused([](const Tensor& x) { return where(eq(x, 0.0), 1.0, x * 2.0); }),
               HasSubstr("differs between inputs"));
+  EXPECT_THAT(refused([](const Tensor& x) { return where(lt(x, 0.0), x * 0.1, x * 2.0); }),
+              HasSubstr("differs between inputs"));
   EXPECT_NE(refused([](const Tensor& x) { return x.abs().max().item() > 100 ? x * 2.0 : x.exp(); }),
             "");
   EXPECT_EQ(folder.count(), 0);
@@ -438,18 +440,30 @@ TEST(OnnxRefusals, OfWritesForRareValues) {
   });
   io::export_onnx(careful, ones({2, 3}), folder / "x.onnx");
   struct Observer : nn::Module {
-    Tensor most = scalar(20);
+    int way = 0;
+    Tensor most = scalar(20), weight = ones({1});
     Tensor forward(const Tensor& x) override {
-      const NoGradGuard no_grad;
-      if (const double now = x.max().item(); now > most.item()) most.fill_(now);
-      const EnableGradGuard recording;
-      return x * 2.0;
+      {
+        const NoGradGuard no_grad;
+        const Tensor now = x.max();
+        if (way == 0 && now.item() > most.item()) most.copy_(now);
+        if (way == 1) most = maximum(most, now);
+        if (way == 2 && now.item() > 100) weight.fill_(7);
+      }
+      return x * weight;
     }
-    void visit(nn::Visitor& v) override { v.buffer("most", most); }
-  } observer;
-  EXPECT_ERROR(io::export_onnx(observer, ones({2, 3}), folder / "y.onnx"), Error,
-               "forward writes a buffer for some inputs");
-  EXPECT_EQ(observer.most.item(), 20) << "it is as before";
+    void visit(nn::Visitor& v) override {
+      v.buffer("most", most);
+      v.parameter("weight", weight);
+    }
+  };
+  for (const int way : {0, 1, 2}) {
+    Observer observer;
+    observer.way = way;
+    EXPECT_THROW(io::export_onnx(observer, ones({2, 3}), folder / "y.onnx"), Error) << way;
+    EXPECT_EQ(observer.most.item(), 20) << way << ": it is as before";
+    EXPECT_EQ(observer.weight.item(), 1) << way;
+  }
 }
 
 }  // namespace
