@@ -210,7 +210,20 @@ Trace trace(const ModelCall& call, const Tensors& inputs) {
 
 namespace {
 
-/// The parameters and buffers of a model, as they are now.
+/// The versions (Note [Versions] in autograd/saved_tensor.h) of all tensors that a trace uses.
+std::vector<std::uint64_t> versions_of(const Trace& trace) {
+  std::vector<std::uint64_t> versions;
+  const auto add = [&](const Tensor& x) { versions.push_back(x.defined() ? x.version() : 0); };
+  for (const GraphNode& node : trace.nodes) {
+    add(node.value);
+    for (const GraphArgument& argument : node.arguments) add(argument.constant);
+    for (const auto& [name, value] : node.attributes)
+      if (const auto* tensor = std::get_if<Tensor>(&value)) add(*tensor);
+  }
+  return versions;
+}
+
+/// Puts the parameters and buffers of a model back, as they are now.
 class KeptState {
  public:
   explicit KeptState(Module& model) {
@@ -223,19 +236,13 @@ class KeptState {
   }
   KeptState(const KeptState&) = delete;
   KeptState& operator=(const KeptState&) = delete;
-  ~KeptState() { restore(); }
-  /// Whether something had changed.
-  bool restore() {
+  ~KeptState() {
     const NoGradGuard no_grad;
-    bool is_changed = false;
     for (Place& p : places_) {
       if (p.at->impl_ptr() == p.tensor.impl_ptr() && p.tensor.version() == p.version) continue;
-      is_changed = true;
       *p.at = p.tensor;
       p.tensor.copy_(p.copy);
-      p.version = p.tensor.version();
     }
-    return is_changed;
   }
 
  private:
@@ -249,11 +256,13 @@ class KeptState {
 
 }  // namespace
 
-std::optional<Trace> trace_if_possible(const ModelCall& call, const Tensors& inputs, int kind) {
+std::optional<Trace> trace_again(const ModelCall& call, const Tensors& inputs, int kind,
+                                 const Trace& first) {
   if (kind > 0 &&
       std::ranges::none_of(inputs, [](const Tensor& x) { return is_floating(x.dtype()); }))
     return {};  // the same as kind 0
-  KeptState state(call.model);
+  const KeptState kept(call.model);
+  const std::vector<std::uint64_t> versions = versions_of(first);
   std::optional<Trace> found;
   try {
     found = trace(call, inputs);
@@ -265,9 +274,9 @@ std::optional<Trace> trace_if_possible(const ModelCall& call, const Tensors& inp
     if (kind == 0) throw;
   }
   require(
-      !state.restore(), detail::type_name(call.model),
-      ": forward writes a parameter or a buffer for some inputs; a file can hold only one state "
-      "of it");
+      versions_of(first) == versions, detail::type_name(call.model),
+      ": forward overwrites a buffer or a parameter that it computes with; a file can hold only "
+      "one state of it");
   return found;
 }
 

@@ -61,9 +61,10 @@ Trace trace(const ModelCall& call, const Tensors& inputs);
 Tensor other_elements(const Tensor& x, int kind, const char* function);
 inline constexpr int kinds_of_other_elements = 4;
 /// trace(call, inputs) of other elements; nothing if forward throws and may refuse them, or if no
-/// input is floating-point, so that they are those of kind 0. If forward writes a parameter or a
-/// buffer, restores all of them and throws Error.
-std::optional<Trace> trace_if_possible(const ModelCall& call, const Tensors& inputs, int kind);
+/// input is floating-point, so that they are those of kind 0. Restores the parameters and buffers
+/// that forward writes. Throws Error if one of them, or another tensor, is a part of `first`.
+std::optional<Trace> trace_again(const ModelCall& call, const Tensors& inputs, int kind,
+                                 const Trace& first);
 /// The inputs are the arguments of the model's forward.
 template <std::derived_from<Module> M, class... Inputs>
 Trace trace(M& model, const Inputs&... inputs) {

@@ -101,7 +101,7 @@ void export_cpp(const nn::ModelCall& call, const std::string& path) {
           "export_cpp: the result does not depend on anything that gradients flow through");
   const auto compare = [&](int kind) {
     const Tensor other = nn::other_elements(input, kind, "export_cpp");
-    if (const auto second = nn::trace_if_possible(call, {other}, kind))
+    if (const auto second = nn::trace_again(call, {other}, kind, trace))
       require_constants(trace, *second, input, other);
   };
   compare(0);

@@ -91,19 +91,6 @@ bool shows(const Tensor& x, const Tensor& input) {
          x.dtype() == input.dtype() && x.shape() == input.shape() && x.is_contiguous();
 }
 
-/// The versions (Note [Versions] in autograd/saved_tensor.h) of all tensors that a trace uses.
-std::vector<std::uint64_t> versions_of(const nn::Trace& trace) {
-  std::vector<std::uint64_t> versions;
-  const auto add = [&](const Tensor& x) { versions.push_back(x.defined() ? x.version() : 0); };
-  for (const nn::GraphNode& node : trace.nodes) {
-    add(node.value);
-    for (const nn::GraphArgument& argument : node.arguments) add(argument.constant);
-    for (const auto& [name, value] : node.attributes)
-      if (const auto* tensor = std::get_if<Tensor>(&value)) add(*tensor);
-  }
-  return versions;
-}
-
 /// Merges the two traces of each step.
 class Joiner {
  public:
@@ -280,18 +267,14 @@ void with_program(const nn::ModelCall& given, const OnnxOptions& options,
   require_count(options.output_names, first.outputs.size(), "output_names");
   for (std::size_t i = 0; i < options.output_names.size(); ++i)
     first.outputs[i].first = options.output_names[i];
-  const std::vector<std::uint64_t> versions = versions_of(first);
-  const nn::Trace second = nn::trace(call, inputs.second);
-  require(versions_of(first) == versions,
-          "export_onnx: forward overwrites a buffer or a parameter that it computes with; a file "
-          "can hold only one state of it");
+  const nn::Trace second = *nn::trace_again(call, inputs.second, 0, first);
   const OnnxProgram program = Joiner(inputs, first, second)();
   require_names(program);
   use(program);
   for (int kind = 1; kind < nn::kinds_of_other_elements; ++kind) {  // the same program, or refused
     Inputs others = inputs;
     others.second = inputs_of(call, options, kind).second;
-    if (const auto other = nn::trace_if_possible(call, others.second, kind))
+    if (const auto other = nn::trace_again(call, others.second, kind, first))
       Joiner(others, first, *other)();
   }
 }
