@@ -395,7 +395,7 @@ TEST(OnnxRefusals, OfAFolderThatIsNotThere) {
                "no/x.onnx");
 }
 
-TEST(Onnx, NamesMustBeDifferent) {
+TEST(OnnxRefusals, OfNamesThatAreEqualOrEmpty) {
   const test::TemporaryFolder folder;
   nn::Linear model(3, 2);
   EXPECT_ERROR(io::export_onnx(model, ones({2, 3}), folder / "x.onnx",
@@ -405,17 +405,11 @@ TEST(Onnx, NamesMustBeDifferent) {
                Error, "the name of an input or output is empty");
 }
 
-struct OnnxLambda : nn::Module {
-  std::function<Tensor(const Tensor&)> f;
-  explicit OnnxLambda(std::function<Tensor(const Tensor&)> f) : f(std::move(f)) {}
-  Tensor forward(const Tensor& x) override { return f(x); }
-};
-
 // Masks and branches that the example and ordinary numbers do not show.
 TEST(OnnxRefusals, OfMasksOfRareValues) {
   const test::TemporaryFolder folder;
   const auto refused = [&](std::function<Tensor(const Tensor&)> f) {
-    OnnxLambda model(std::move(f));
+    Lambda model(std::move(f));
     return message_of([&] { io::export_onnx(model, ones({2, 3}), folder / "x.onnx"); });
   };
   EXPECT_THAT(refused([](const Tensor& x) { return where(gt(x, 100.0), 0.0, x * 2.0); }),
@@ -434,7 +428,7 @@ TEST(OnnxRefusals, OfMasksOfRareValues) {
 // A forward that refuses unusual numbers can be exported; one that writes a parameter cannot.
 TEST(OnnxRefusals, OfWritesForRareValues) {
   const test::TemporaryFolder folder;
-  OnnxLambda careful([](const Tensor& x) {
+  Lambda careful([](const Tensor& x) {
     if (!isfinite(x).all().item<bool>()) throw std::invalid_argument("x is not finite");
     return x * 2.0;
   });
