@@ -13,6 +13,7 @@
 #include "autograd/node.h"
 #include "autograd/ops/arithmetic.h"
 #include "tensor/backend.h"
+#include "tensor/cpu/share_cores.h"
 #include "tensor/creation.h"
 #include "tensor/record_function.h"
 
@@ -301,7 +302,9 @@ void backward(const Tensors& roots, const Tensors& gradients, BackwardOptions op
   options.retain_graph = options.retain_graph || options.create_graph;
   TapeRun task(options);
   run(task, roots, gradients);
-  if (depth == 0) ++backwards;
+  if (depth > 0) return;
+  ++backwards;
+  cpu::share_cores();
 }
 
 std::uint64_t backwards_run() { return backwards; }
