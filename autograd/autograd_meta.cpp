@@ -223,8 +223,9 @@ HookHandle register_hook(const Tensor& x, AutogradMeta::GradHook hook) {
 
 HookHandle register_post_accumulate_grad_hook(const Tensor& leaf,
                                               AutogradMeta::AccumulateHook hook) {
-  require<AutogradError>(leaf.is_leaf(),
-                         "register_post_accumulate_grad_hook: the tensor is not a leaf");
+  require<AutogradError>(leaf.is_leaf() && leaf.requires_grad(),
+                         "register_post_accumulate_grad_hook: the tensor is not a leaf that "
+                         "requires a gradient");
   return add_hook(leaf, &AutogradMeta::accumulate_hooks, std::move(hook));
 }
 

@@ -45,6 +45,8 @@ class TapeRun {
 
   void execute(const std::vector<Edge>& roots, const Tensors& gradients) {
     count_dependencies(roots);
+    const GradModeGuard mode(options_.create_graph);
+    const NoAutocast as_forward_was;  // uses the forward's types; Note [Mixed precision]
     for (std::size_t i = 0; i < roots.size(); ++i) {
       if (roots[i].node) add_gradient(roots[i], gradients[i]);
     }
@@ -55,8 +57,6 @@ class TapeRun {
         ready_.push(root.node);
       }
     }
-    GradModeGuard mode(options_.create_graph);
-    const NoAutocast as_forward_was;  // uses the forward's types; Note [Mixed precision]
     while (!ready_.empty()) {
       std::shared_ptr<Node> node = ready_.top();
       ready_.pop();

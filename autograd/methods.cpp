@@ -67,7 +67,7 @@ Tensor Tensor::repeat(const Dims& repeats) const {
     y = rondo::reshape(
         rondo::expand(rondo::reshape(y, {outer, 1, inner}), {outer, repeats[d], inner}), sizes);
   }
-  return y.storage() == storage() ? rondo::clone(y) : y;
+  return detail::as_result(y, *this);
 }
 Tensor Tensor::flip(const Dims& dims) const { return rondo::flip(*this, dims); }
 Tensor Tensor::select(std::int64_t dim, std::int64_t index) const {

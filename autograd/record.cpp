@@ -71,6 +71,18 @@ void attach_in_place(const std::shared_ptr<Node>& node, std::span<const Tensor> 
   attach_write(node, x);
 }
 
+Tensor as_output(std::span<const Tensor> inputs, const Tensor& y) {
+  for (const Tensor& x : inputs) {
+    // Tensors of the same memory share the counter of its version.
+    if (!x.defined() || x.impl().version != y.impl().version) continue;
+    const Tensor output = x.is_same(y) ? y.alias() : y;
+    output.impl().is_constant_view = true;
+    output.impl().constant_base = x.impl().base ? x.impl().base : x.impl_ptr();
+    return output;
+  }
+  return y;
+}
+
 void require_distinct_elements(const Tensor& x, const char* op) {
   require(x.numel() == 0 || !repeats_elements(x.shape(), x.strides()), op,
           ": several elements of the tensor, of shape ", x.shape(), " and strides ", x.strides(),
@@ -79,6 +91,7 @@ void require_distinct_elements(const Tensor& x, const char* op) {
 
 void check_in_place(const Tensor& x, const char* op, const Tensor& source) {
   x.require_defined(op, "the tensor");
+  forget_hidden_base(x);
   const Tensor both[] = {x, source};
   const auto hidden_base = x.impl().is_constant_view ? x.impl().constant_base.lock() : nullptr;
   const bool hides_a_write =
@@ -88,9 +101,11 @@ void check_in_place(const Tensor& x, const char* op, const Tensor& source) {
       !(x.is_leaf() && x.requires_grad()), op,
       ": a leaf that requires a gradient is being modified in place; do it under "
       "NoGradGuard");
-  require<AutogradError>(!x.impl().is_constant_view, op, ": a view of shape ", x.shape(),
-                         " was taken under NoGradGuard, but is modified outside it, so "
-                         "gradients would miss the write; take the view outside, too");
+  require<AutogradError>(
+      !x.impl().is_constant_view, op, ": a view of shape ", x.shape(),
+      " was taken under NoGradGuard (or is what a node of your own returned), but "
+      "is modified outside it, so gradients would miss the write; take the view "
+      "outside, too, or clone it");
   if (const Tensor base(x.impl().base); base.defined()) {
     require<AutogradError>(!(base.is_leaf() && base.requires_grad()), op,
                            ": a view of a leaf that requires a gradient is being modified in "

@@ -116,6 +116,16 @@ void set_base(const Tensor& view, const Tensor& x) {
   }
 }
 
+void forget_hidden_base(const Tensor& x, std::size_t views) {
+  const TensorImpl& view = x.impl();
+  if (!view.base && !view.is_constant_view) return;
+  // Tensors of the same memory share the counter of its version.
+  const long own = 1 + static_cast<long>(views), with_base = own + (view.base ? 1 : 0);
+  if (view.version.use_count() != with_base || view.base.use_count() > 1 || has_old_place(x))
+    return;
+  forget_base(x);
+}
+
 bool has_old_place(const Tensor& x) {
   const TensorImpl& view = x.impl();
   if (!view.base || !is_on_tape(*view.base)) return false;

@@ -39,6 +39,9 @@ inline void forget_base(const Tensor& y) {
   y.impl().base = nullptr;
   y.impl().is_constant_view = false;
 }
+/// Calls forget_base(x) if x is a view whose memory nothing else uses, apart from its base, which
+/// nobody else has, and from `views` views of x. Ops that end with a reshape return such tensors.
+void forget_hidden_base(const Tensor& x, std::size_t views = 0);
 /// Whether x is a view whose base is on the tape and whose own place on the tape is old.
 bool has_old_place(const Tensor& x);
 /// Throws AutogradError if the view x cannot follow its base: set_data gave the base other memory,

@@ -321,6 +321,7 @@ std::string obtain(const RemoteDataset& remote, const std::string& cache,
   const std::string target = fs::path(cache) / remote.folder;
   if (missing(remote, target).empty()) return target;
   const EmptyFolders if_failed(target);
+  make_folder(cache);  // what it throws has nothing to do with a network
   try {
     std::optional<LockFile> lock;
     while (!lock) {  // a process whose download failed may have removed the folder meanwhile

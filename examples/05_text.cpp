@@ -291,7 +291,7 @@ int run(int argc, char** argv) {
   rd::manual_seed(static_cast<std::uint64_t>(s.seed));
   nn::AnyModule model = make(static_cast<std::int64_t>(text.alphabet.size()), s);
   model.to(s.device);
-  std::printf("%zu characters for training, %zu for validation, %zu kinds: %.3f bits each\n",
+  std::printf("%zu bytes for training, %zu for validation, %zu kinds: %.3f bits each\n",
               text.train.size(), text.valid.size(), text.alphabet.size(),
               std::log2(static_cast<double>(text.alphabet.size())));
   std::printf("%s with %lld parameters\n", s.model.c_str(),

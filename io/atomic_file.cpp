@@ -37,13 +37,18 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   require<IoError>(!path_.empty(), "cannot write a file: its name is empty");
   // Resolve links first: a rename would replace the link or the device itself.
   std::error_code ignored;
+  const std::string asked = path_;
+  bool is_open_file = false;  // such as /dev/stdout: the new file would replace what it leads to
   for (int links = 0; links < 40 && fs::is_symlink(path_, ignored); ++links) {  // or dangling
+    is_open_file = is_open_file || path_.starts_with("/proc/");
     require<IoError>(!is_planted(path_), "cannot write ", path_,
                      ": it is a symbolic link of another user; remove it or choose another name");
     path_ = (fs::path(path_).parent_path() / fs::read_symlink(path_, ignored)).string();
   }
   require<IoError>(!fs::is_symlink(path_, ignored), "cannot write ", path_,
                    ": its symbolic links form a loop");
+  require<IoError>(!is_open_file, "cannot write ", asked,
+                   ": it is a file that this process has open; give a name of its own");
   const fs::file_status there = fs::status(path_, ignored);
   require<IoError>(there.type() != fs::file_type::directory, "cannot write ", path_,
                    ": it is a directory");

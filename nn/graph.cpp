@@ -1,6 +1,7 @@
 #include "nn/graph.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <new>
@@ -255,6 +256,21 @@ class KeptState {
 };
 
 }  // namespace
+
+bool same_attribute(const Attribute& a, const Attribute& b) {
+  if (a.index() != b.index()) return false;
+  return std::visit(
+      [&]<class T>(const T& value) {
+        [[maybe_unused]] const T& other = std::get<T>(b);
+        if constexpr (std::is_same_v<T, Tensor>)
+          return true;
+        else if constexpr (std::is_same_v<T, double>)
+          return value == other || (std::isnan(value) && std::isnan(other));
+        else
+          return value == other;
+      },
+      a);
+}
 
 std::optional<Trace> trace_again(const ModelCall& call, const Tensors& inputs, int kind,
                                  const Trace& first) {

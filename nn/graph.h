@@ -65,6 +65,8 @@ inline constexpr int kinds_of_other_elements = 4;
 /// that forward writes. Throws Error if one of them, or another tensor, is a part of `first`.
 std::optional<Trace> trace_again(const ModelCall& call, const Tensors& inputs, int kind,
                                  const Trace& first);
+/// Whether an attribute is the same in two traces. NaN is NaN. Tensors are not compared.
+bool same_attribute(const Attribute& a, const Attribute& b);
 /// The inputs are the arguments of the model's forward.
 template <std::derived_from<Module> M, class... Inputs>
 Trace trace(M& model, const Inputs&... inputs) {

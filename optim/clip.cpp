@@ -4,6 +4,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/ops/reduce.h"
+#include "optim/optimizer.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/record_function.h"
@@ -112,6 +113,11 @@ void clip_grads_with_norm_(const Tensors& parameters, double max_norm, const Ten
 Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, ClipOptions options) {
   const OpRange op("clip_grad_norm_");
   require(max_norm >= 0, "clip_grad_norm_: max_norm is ", max_norm, ", but must not be negative");
+  for (const Tensor& p : parameters)
+    require(
+        !p.defined() || !detail::is_part(p),
+        "clip_grad_norm_: a parameter is one of ZeRO's pieces, and the other ranks have the rest; "
+        "use ZeroSharding::clip_grad_norm");
   Tensor norm = get_total_norm(gradients(parameters), options);
   clip_grads_with_norm_(parameters, max_norm, norm);
   return norm;

@@ -40,6 +40,10 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   const NoGradGuard no_grad;
   std::vector<Tensor> gradients;
   for (const Tensor& p : optimizer.parameters()) {
+    require(
+        !detail::is_part(p) || options_.max_over_ranks,
+        "GradScaler: a parameter is one of ZeRO's pieces, so that each rank sees other gradients "
+        "and would decide for itself whether to skip the step; set max_over_ranks");
     Tensor g = p.grad();
     if (!g.defined()) continue;
     require<DTypeError>(g.dtype() == f32 || g.dtype() == f64, "GradScaler: a gradient is ",

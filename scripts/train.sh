@@ -35,7 +35,7 @@ fi
 if [[ " $* " == *" --device cuda"* || " $* " == *" --device=cuda"* ]] && nvidia-smi -L >/dev/null 2>&1; then
   configure+=(-DRONDO_CUDA=AUTO)
 fi
-cmake -S . -B build "${configure[@]}"
+cmake -S . -B build -DRONDO_EXAMPLES=ON "${configure[@]}"
 cmake --build build --target cifar_resnet -j "$(nproc)"
 
 # argument NAME DEFAULT: prints the value of --NAME in "$@".

@@ -14,6 +14,12 @@ struct Device {
   Type type = Type::cpu;
   std::int16_t index = 0;
 
+  constexpr Device() = default;
+  constexpr Device(Type type, std::int16_t index) : type(type), index(index) {}
+  /// x.to("cuda:1"), {.device = "cpu"}: as `parse`.
+  Device(const char* text) : Device(parse(text)) {}
+  Device(const std::string& text) : Device(parse(text)) {}
+
   static constexpr Device cpu() { return {}; }
   static constexpr Device cuda(int i = 0) { return {Type::cuda, static_cast<std::int16_t>(i)}; }
   constexpr bool is_cpu() const { return type == Type::cpu; }

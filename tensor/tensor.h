@@ -356,8 +356,10 @@ class Tensor {
   ValuesAndIndices max(std::int64_t dim, Flag keepdim = false) const;
   ValuesAndIndices min(std::int64_t dim, Flag keepdim = false) const;
   ValuesAndIndices sort(std::int64_t dim = -1, bool descending = false) const;
+  ValuesAndIndices sort(std::same_as<bool> auto) const = delete;  // write sort(-1, true)
   ValuesAndIndices topk(std::int64_t k, std::int64_t dim = -1, bool largest = true) const;
   Tensor argsort(std::int64_t dim = -1, bool descending = false) const;
+  Tensor argsort(std::same_as<bool> auto) const = delete;  // write argsort(-1, true)
   Tensor norm(const Dims& dims = {}, Flag keepdim = false) const;
   Tensor logsumexp(const Dims& dims, Flag keepdim = false) const;
   Tensor nansum(const Dims& dims = {}, Flag keepdim = false) const;

@@ -39,6 +39,8 @@ void check_options(const FitOptions& options, const FitData& data, nn::Module& m
   check_sync_options(options, model);
   steps_of(1, options.accumulate_grad_batches);  // throws
   require(data.train_images > 0 && data.train.size() > 0, "fit: the training data is empty");
+  require(data.test == nullptr || data.test->size() > 0,
+          "fit: the test data is empty; leave it out to train without an evaluation");
   require(options.profile_steps >= 0, "fit: profile_steps is ", options.profile_steps,
           ", but must not be negative");
   require(options.max_grad_norm >= 0, "fit: max_grad_norm is ", options.max_grad_norm,

@@ -37,10 +37,11 @@ nn::StateDict Ema::state_dict() const {
   std::map<const void*, Tensor> average_of;
   const Tensors parameters = model_.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    average_of[parameters[i].data_ptr()] = averages_[i].tensor;
+    if (parameters[i].numel() > 0)  // otherwise it has no address of its own
+      average_of[parameters[i].data_ptr()] = averages_[i].tensor;
   nn::StateDict state = model_.state_dict();
   for (auto& [name, tensor] : state) {
-    const auto average = average_of.find(tensor.data_ptr());
+    const auto average = tensor.numel() > 0 ? average_of.find(tensor.data_ptr()) : average_of.end();
     tensor = (average != average_of.end() ? average->second : tensor.detach()).clone();
   }
   return state;

@@ -116,11 +116,20 @@ class FitRun {
     result_.epochs = position_.epoch;
     if (ema_) result_.ema = ema_->state_dict();
     if (trained_seconds_ > 0) result_.img_per_s = trained_images_ / trained_seconds_;
+    if (result_.stopped_by != 0 && !is_complete() && reports()) *options_.out << how_to_go_on();
     callbacks_.on_train_end(result_);
     return result_;
   }
 
  private:
+  std::string how_to_go_on() const {
+    const std::string place = fmt::format("\nstopped by a signal in epoch {} of {}",
+                                          position_.epoch + 1, options_.epochs);
+    if (result_.checkpoint.empty()) return place + "; to be able to continue, set checkpoint_dir\n";
+    return concat(place, "; the checkpoint is ", result_.checkpoint,
+                  "\nto continue: the same run with resume (--resume)\n");
+  }
+
   void train_epoch() {
     auto start = Clock::now();
     std::int64_t images = train_batches();

@@ -130,10 +130,10 @@ struct FitResult {
   Evaluation test;  // after the last complete epoch; samples 0: none
   double best_test_accuracy = 0;
   double best_test_loss = std::numeric_limits<double>::infinity();
-  double final_loss = 0;    // mean over the last epoch's steps of all ranks
-  double img_per_s = 0;     // of all ranks together, without the evaluation
-  std::int64_t epochs = 0;  // completed, including those before a resume
-  int stopped_by = 0;       // SIGTERM or SIGINT, also in the last epoch; a checkpoint was written
+  double final_loss = 0;       // mean over the last epoch's steps of all ranks
+  double img_per_s = 0;        // of all ranks together, without the evaluation
+  std::int64_t epochs = 0;     // completed, including those before a resume
+  int stopped_by = 0;          // SIGTERM or SIGINT, also in the last epoch; 0: neither
   bool stopped_early = false;  // a callback returned false
   std::string checkpoint;      // empty: none
   /// The profiled steps of rank 0; may be null.

@@ -353,14 +353,15 @@ RunState::Restored RunState::restore(const fs::path& directory) {
   if (comm.rank() == 0) {
     std::error_code ignored;
     const std::vector<Kept> kept = kept_files(directory);
-    if (fs::exists(newest, ignored) || !kept.empty() ||
-        !fs::exists(directory / "previous-1", ignored))
+    if (fs::exists(newest, ignored) || !kept.empty())
       names = newest.string() + '\0';  // a path may have any other character
     for (const Kept& file : kept) names += file.path.string() + '\0';
   }
   names = comm.broadcast_bytes(names, 0);
-  require<IoError>(!names.empty(), "checkpoint ", newest.string(),
-                   " does not exist; earlier runs are in the folders previous-1, … next to it");
+  require<IoError>(
+      !names.empty(), "checkpoint ", newest.string(),
+      " does not exist, so there is nothing to resume: start without resume (--resume); "
+      "earlier runs, if any, are in the folders previous-1, … next to it");
   std::vector<fs::path> candidates;
   std::istringstream lines(names);
   for (std::string line; std::getline(lines, line, '\0');) candidates.emplace_back(line);

@@ -203,7 +203,7 @@ DType float_type(DType dtype) { return is_floating(dtype) ? dtype : f32; }
 // The ops for a given result dtype, used for tensors and numbers.
 
 Tensor add_in(DType dtype, const Tensor& a, const Tensor& b, double alpha) {
-  check_alpha(dtype, alpha, "add");
+  alpha = checked_alpha(dtype, alpha, "add");
   return record<AddBackward>({a, b},
                              compute(BinaryOp::add, a, b, dtype, dtype, {.alpha = alpha}, "add"),
                              "add", a, b, alpha);
@@ -213,7 +213,7 @@ Tensor sub_in(DType dtype, const Tensor& a, const Tensor& b, double alpha) {
                       b.dtype(),
                       ": a bool cannot be subtracted (it would be computed modulo 2); use "
                       "logical_not, logical_xor or ne, or convert it with to(f32)");
-  check_alpha(dtype, alpha, "sub");
+  alpha = checked_alpha(dtype, alpha, "sub");
   return record<AddBackward>({a, b},
                              compute(BinaryOp::sub, a, b, dtype, dtype, {.alpha = alpha}, "sub"),
                              "sub", a, b, -alpha);
@@ -322,9 +322,10 @@ Tensor sum_to(const Tensor& gradient, const Dims& shape) {
   return reshape(reduced, shape);
 }
 
-void check_alpha(DType dtype, double alpha, const char* op) {
+double checked_alpha(DType dtype, double alpha, const char* op) {
   require<DTypeError>(is_floating(dtype) || alpha == std::trunc(alpha), op, ": alpha is ", alpha,
                       ", but tensors of ", dtype, " need an integer; convert them with to(f32)");
+  return dtype == boolean && alpha != 0 ? 1 : alpha;
 }
 
 Tensor add(const Tensor& a, const Tensor& b, double alpha) {

@@ -184,7 +184,7 @@ Tensor xlogy(const Tensor& x, const Tensor& y);
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high);
 
 /// Throws DTypeError if `alpha` is not an integer but `dtype` is an integer type.
-void check_alpha(DType dtype, double alpha, const char* op);
+double checked_alpha(DType dtype, double alpha, const char* op);
 /// Sums `gradient` down to `shape`: the transpose of broadcasting.
 Tensor sum_to(const Tensor& gradient, const Dims& shape);
 

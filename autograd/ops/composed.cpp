@@ -46,7 +46,7 @@ Tensor scaled_sum(const char* op, const Tensor& product, double alpha, const Ten
                   double beta) {
   require<ShapeError>(broadcast_shapes(input.shape(), product.shape()) == product.shape(), op,
                       ": input ", input.shape(), " does not fit the product ", product.shape());
-  check_alpha(product.dtype(), alpha, op);
+  alpha = checked_alpha(product.dtype(), alpha, op);
   require<DTypeError>(is_floating(product.dtype()) || beta == std::trunc(beta), op, ": beta is ",
                       beta, ", but tensors of ", product.dtype(), " need an integer");
   const Scalar factor =
@@ -224,6 +224,8 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::optional<st
   const OpRange op("repeat_interleave");
   require(repeats >= 0, "repeat_interleave: ", repeats, " repeats; expected 0 or more");
   if (!dim) return repeat_interleave(reshape(x, {x.numel()}), repeats, 0);
+  require<ShapeError>(x.dim() > 0,
+                      "repeat_interleave: a tensor without dimensions has no dimension ", *dim);
   const std::int64_t d = wrap_dim(*dim, x.dim(), "repeat_interleave");
   Dims sizes = x.shape(), spread = x.shape();
   require<ShapeError>(
@@ -231,7 +233,7 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::optional<st
       "repeat_interleave: ", repeats, " repeats of ", sizes[d], " elements are too many");
   sizes[d] *= repeats;
   spread.insert(d + 1, repeats);
-  return reshape(expand(unsqueeze(x, d + 1), spread), sizes);
+  return detail::as_result(reshape(expand(unsqueeze(x, d + 1), spread), sizes), x);
 }
 
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<std::int64_t> dim) {
@@ -260,6 +262,11 @@ Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination) {
   const OpName op("movedim");
   require<ShapeError>(source.size() == destination.size(), "movedim: ", source.size(),
                       " dimensions cannot be moved to ", destination.size(), " places");
+  if (x.dim() == 0) {  // it has a dimension 0 and a dimension -1, as in all of these functions
+    for (const Dims& dims : {source, destination})
+      for (const std::int64_t dim : dims) wrap_dim(dim, 0, "movedim");
+    return reshape(x, {});
+  }
   Dims order = Dims::filled(x.dim(), -1), is_moved = Dims::filled(x.dim(), 0);
   for (std::int64_t i = 0; i < source.size(); ++i) {
     const std::int64_t from = wrap_dim(source[i], x.dim(), "movedim"),
@@ -352,12 +359,14 @@ Tensor clip(const Tensor& x, Scalar low, Scalar high) {
 Tensor clamp(const Tensor& x, Scalar low) { return clamp_min(x, low); }
 Tensor clamp_min(const Tensor& x, Scalar low) {
   const OpRange op("clamp_min");
-  if (is_floating(x.dtype())) return clamp(x, low, std::numeric_limits<double>::infinity());
+  if (is_floating(x.dtype()) || low.dtype() == f64)
+    return clamp(x, low, std::numeric_limits<double>::infinity());
   return clamp(x, low, std::numeric_limits<std::int64_t>::max());
 }
 Tensor clamp_max(const Tensor& x, Scalar high) {
   const OpRange op("clamp_max");
-  if (is_floating(x.dtype())) return clamp(x, -std::numeric_limits<double>::infinity(), high);
+  if (is_floating(x.dtype()) || high.dtype() == f64)
+    return clamp(x, -std::numeric_limits<double>::infinity(), high);
   return clamp(x, std::numeric_limits<std::int64_t>::min(), high);
 }
 

@@ -169,5 +169,6 @@ VarMean var_mean(const Tensor& x, const Dims& dims = {}, std::int64_t correction
                  Flag keepdim = false);
 /// The indices that sort a dimension (i64), equal elements in their order.
 Tensor argsort(const Tensor& x, std::int64_t dim = -1, bool descending = false);
+Tensor argsort(const Tensor& x, std::same_as<bool> auto) = delete;  // write argsort(x, -1, true)
 
 }  // namespace rondo

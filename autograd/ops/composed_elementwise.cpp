@@ -261,7 +261,7 @@ Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
 
 Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options) {
   const OpRange op("nan_to_num");
-  if (!is_floating(x.dtype())) return x;
+  if (!is_floating(x.dtype())) return clone(x);
   double largest = std::numeric_limits<double>::max();
   if (x.dtype() == f32) largest = std::numeric_limits<float>::max();
   if (x.dtype() == bf16) largest = 0x1.fep127;

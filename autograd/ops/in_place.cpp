@@ -125,7 +125,7 @@ void add_in_place(const char* op, const Tensor& x, const Tensor& other, double a
   const OpName name(op);
   other.require_defined(op, "the right operand");
   check_in_place(x, op, other);
-  check_alpha(x.dtype(), alpha, op);
+  alpha = checked_alpha(x.dtype(), alpha, op);
   require_distinct_elements(x, op);
   Tensor term = apart(x, other);
   backend(x).binary(BinaryOp::add, x, operand_for(x, term, op), x, {.alpha = alpha});

@@ -80,7 +80,9 @@ Tensor extreme(const char* op, ReductionOp kernel, const Tensor& x, const Dims& 
   const Reduced shape = reduced(x, dims, keepdim, op);
   require<ShapeError>(shape.length > 0, op, ": the tensor ", x.shape(), " has no elements");
   Tensor y = renamed(reduce_kept(kernel, x, shape, x.dtype()), shape.result);
-  return record<ExtremeBackward>({x}, y, op, x, y, dims, shape.kept);
+  Dims wrapped;
+  for (const std::int64_t dim : dims) wrapped.push_back(wrap_dim(dim, x.dim(), op));
+  return record<ExtremeBackward>({x}, y, op, x, y, wrapped, shape.kept);
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ Tensor prod(const Tensor& x, const Dims& dims, Flag keepdim) {
     const Tensor pairs = mul(narrow(y, -1, 0, half), narrow(y, -1, half, half));
     y = n % 2 == 0 ? pairs : cat({pairs, narrow(y, -1, 2 * half, 1)}, -1);
   }
-  return to(reshape(y, shape.result), x.dtype());
+  return detail::as_result(to(reshape(y, shape.result), x.dtype()), x);
 }
 
 namespace {

@@ -75,6 +75,7 @@ Tensor any(const Tensor& x, const Dims& dims = {}, Flag keepdim = false);
 /// Sorted along dim, stable; NaN counts as largest. `indices` gives the original position of each
 /// value; its gradient goes there.
 ValuesAndIndices sort(const Tensor& x, std::int64_t dim = -1, bool descending = false);
+ValuesAndIndices sort(const Tensor& x, std::same_as<bool> auto) = delete;  // sort(x, -1, true)
 /// The k largest (smallest) elements along dim, in order. For a 0-dim tensor, k may be 0 or 1, and
 /// both give its element. Throws ShapeError unless 0 <= k <= size.
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim = -1, bool largest = true);

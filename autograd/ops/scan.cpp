@@ -89,7 +89,7 @@ Tensor extreme_so_far(const char* name, ScanOp op, const Tensor& x, std::int64_t
 Tensor cumprod(const Tensor& x, std::int64_t dim) {
   const OpRange op("cumprod");
   dim = wrap_dim(dim, x.dim(), "cumprod");
-  if (x.dim() == 0) return is_floating(x.dtype()) ? reshape(x, {}) : to(x, i64);
+  if (x.dim() == 0) return is_floating(x.dtype()) ? clone(x) : detail::as_result(to(x, i64), x);
   if (!is_floating(x.dtype())) return scanned(to(x, i64), dim);
   if (TraceMode::is_enabled()) return products(x, dim);
   return record<CumprodBackward>({x}, scanned(x, dim), x, dim);
@@ -99,10 +99,10 @@ Tensor logcumsumexp(const Tensor& x, std::int64_t dim) {
   const OpRange op("logcumsumexp");
   require_float(x, "logcumsumexp");
   dim = wrap_dim(dim, x.dim(), "logcumsumexp");
-  if (x.dim() == 0) return reshape(x, {});
+  if (x.dim() == 0) return clone(x);
   const Tensor y =
       scan(widened(x), dim, [](const Tensor& a, const Tensor& b) { return logaddexp(a, b); });
-  return to(y, x.dtype());
+  return detail::as_result(to(y, x.dtype()), x);
 }
 
 ValuesAndIndices cummax(const Tensor& x, std::int64_t dim) {

@@ -272,7 +272,7 @@ Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, co
 Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src,
                  IndexAddOptions options) {
   const OpRange op("index_add");
-  check_alpha(x.dtype(), options.alpha, "index_add");
+  checked_alpha(x.dtype(), options.alpha, "index_add");
   const bool is_whole = !is_floating(src.dtype());
   const Tensor terms = options.alpha == 1 ? src
                        : is_whole         ? mul(src, static_cast<std::int64_t>(options.alpha))

@@ -84,7 +84,7 @@ Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
     return options.keepdim ? reshape(y, Dims::filled(x.dim(), 1)) : y;
   }
   const std::int64_t dim = wrap_dim(*options.dim, x.dim(), "quantile");
-  if (x.dim() == 0) return reshape(x, {});
+  if (x.dim() == 0) return clone(x);
   const std::int64_t n = x.size(dim);
   require<ShapeError>(n > 0, "quantile: dimension ", dim, " of shape ", x.shape(),
                       " has no elements");

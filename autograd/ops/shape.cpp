@@ -307,6 +307,10 @@ Tensor clone(const Tensor& x) {
   return record<CopyBackward>({x}, copied(x, x.dtype(), x.suggested_format()), "clone");
 }
 
+Tensor detail::as_result(const Tensor& y, const Tensor& x) {
+  return y.storage() == x.storage() || repeats_elements(y.shape(), y.strides()) ? clone(y) : y;
+}
+
 Tensor to(const Tensor& x, DType dtype) {
   const OpName op("to");
   if (x.dtype() == dtype) return x;

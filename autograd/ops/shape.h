@@ -104,4 +104,10 @@ Tensor block_diag(const Tensors& xs);
 /// All combinations of the elements of vectors, one in each row.
 Tensor cartesian_prod(const Tensors& xs);
 
+namespace detail {
+/// y as the result of a function that never returns a view of x: a copy if y is in x's memory, or
+/// if several of its elements share an address (expand).
+Tensor as_result(const Tensor& y, const Tensor& x);
+}  // namespace detail
+
 }  // namespace rondo

@@ -31,7 +31,8 @@ Tensor pixel_shuffle(const Tensor& x, std::int64_t r) {
                       " channels of input ", x.shape(), " cannot be divided by ", square);
   // One dimension of the batch, because a tensor has at most 8 dimensions.
   const Tensor squares = reshape(x, {numel_of(batch), c, r, r, h, w});
-  return reshape(permute(squares, {0, 1, 4, 2, 5, 3}), joined_dims(batch, {c, h * r, w * r}));
+  const Tensor image = permute(squares, {0, 1, 4, 2, 5, 3});
+  return detail::as_result(reshape(image, joined_dims(batch, {c, h * r, w * r})), x);
 }
 
 Tensor pixel_unshuffle(const Tensor& x, std::int64_t r) {
@@ -42,8 +43,9 @@ Tensor pixel_unshuffle(const Tensor& x, std::int64_t r) {
                       "pixel_unshuffle: height and width of input ", x.shape(),
                       " cannot be divided by ", r);
   const Tensor squares = reshape(x, {numel_of(batch), c, h, r, w, r});
-  return reshape(permute(squares, {0, 1, 3, 5, 2, 4}),
-                 joined_dims(batch, {(CheckedSize(c, "pixel_unshuffle") * r * r).value(), h, w}));
+  const std::int64_t channels = (CheckedSize(c, "pixel_unshuffle") * r * r).value();
+  const Tensor parts = permute(squares, {0, 1, 3, 5, 2, 4});
+  return detail::as_result(reshape(parts, joined_dims(batch, {channels, h, w})), x);
 }
 
 Tensor channel_shuffle(const Tensor& x, std::int64_t groups) {
@@ -52,7 +54,7 @@ Tensor channel_shuffle(const Tensor& x, std::int64_t groups) {
                       "channel_shuffle: the channels of input ", x.shape(),
                       " cannot be divided into ", groups, " groups");
   const Tensor split = reshape(x, {x.size(0), groups, x.size(1) / groups, -1});
-  return reshape(transpose(split, 1, 2), x.shape());
+  return detail::as_result(reshape(transpose(split, 1, 2), x.shape()), x);
 }
 
 }  // namespace rondo

@@ -63,7 +63,7 @@ Tensor diff(const Tensor& x, const DiffOptions& options) {
     const Tensor next = narrow(y, dim, y.size(dim) - left, left), here = narrow(y, dim, 0, left);
     y = x.dtype() == boolean ? ne(next, here) : next - here;
   }
-  return y;
+  return detail::as_result(y, x);
 }
 
 namespace {

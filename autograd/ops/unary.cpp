@@ -175,7 +175,7 @@ Tensor flat(const char* name, UnaryOp op, const Tensor& x) {
 }
 Tensor rounded(const char* name, UnaryOp op, const Tensor& x) {
   x.require_defined(name, "the input");
-  return is_floating(x.dtype()) ? flat(name, op, x) : x;
+  return is_floating(x.dtype()) ? flat(name, op, x) : clone(x);
 }
 
 }  // namespace

@@ -134,9 +134,20 @@ void ParameterAverager::spread(const Part& part) const {
   }
 }
 
+void ParameterAverager::check_model() const {
+  known_.check_same(comm_->rank_in_world());
+  for (const Part& part : parts_)
+    for (const Tensor& t : part.tensors)
+      require<CommError>(t.dtype() == part.flat.dtype() && t.device() == part.flat.device(),
+                         "rank ", comm_->rank_in_world(), ": a tensor of shape ", t.shape(), " is ",
+                         t.dtype(), " on ", t.device(), ", but was ", part.flat.dtype(), " on ",
+                         part.flat.device(),
+                         " when ParameterAverager was made; make a new one after such a change");
+}
+
 void ParameterAverager::average(Communicator& comm, bool is_outer) {
   NoGradGuard no_grad;
-  known_.check_same(comm_->rank_in_world());
+  check_model();
   if (comm.world_size() == 1 && !(is_outer && has_outer_step())) return;
   for (const Part& part : parts_) {
     gather(part);
@@ -158,7 +169,7 @@ void ParameterAverager::take_outer_step(const Part& part) const {
 
 void ParameterAverager::begin_average() {
   NoGradGuard no_grad;
-  known_.check_same(comm_->rank_in_world());
+  check_model();
   if (comm_->world_size() == 1) return;
   for (Part& part : parts_) {
     gather(part);

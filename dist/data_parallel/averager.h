@@ -83,6 +83,7 @@ class ParameterAverager {
   void take_outer_step(const Part& part) const;
   void begin_average();
   void fold_in();
+  void check_model() const;
 
   std::shared_ptr<Communicator> comm_;
   AveragerOptions options_;

@@ -48,6 +48,10 @@ class CommHook {
   /// Called when all rounds are complete: writes the average to bucket.flat.
   virtual void finish(const GradBucket& bucket, Communicator& comm) = 0;
 
+  /// The step is given up (zero_grad, abandon_step): drops its gradients, if the hook keeps any
+  /// outside of the buckets.
+  virtual void drop_step() {}
+
   /// The first warm_up_steps() steps work differently from all later ones. A step that is captured
   /// into a graph must come after them.
   virtual std::int64_t warm_up_steps() const { return 0; }

@@ -133,6 +133,11 @@ void DistributedDataParallel::settle() {
   std::exchange(flags_work_, {}).wait();
 }
 
+void DistributedDataParallel::zero_grad() {
+  model_.zero_grad();
+  if (hook_ != nullptr) hook_->drop_step();
+}
+
 void DistributedDataParallel::abandon_step() {
   settle();
   micro_batches_ = 0;
@@ -140,6 +145,7 @@ void DistributedDataParallel::abandon_step() {
   used_.assign(parameters_.size(), false);
   losses_.drop_kept();
   for (auto& p : parameters_) p.tensor.zero_grad();
+  if (hook_ != nullptr) hook_->drop_step();
 }
 
 // Called at the first gradient of a backward. The engine keeps queued functions until the outermost
@@ -299,10 +305,11 @@ void DistributedDataParallel::finish_hook() {
 
 void DistributedDataParallel::divide_by_active() {
   const std::int64_t n = comm_->world_size();
-  const double active = n * flags_place().narrow(0, n, n).to(f64).sum().item<double>();
-  const double all = static_cast<double>(n), rounded = std::round(active);
-  if (rounded == all || rounded == 0) return;
-  for (const Bucket& bucket : buckets_) scale(bucket.gradients, all / rounded);
+  // Averages of zeros and one 1 each: their sum would be inexact in bf16.
+  const auto active = (flags_place().narrow(0, n, n) != 0).sum().item<std::int64_t>();
+  if (active == n || active == 0) return;
+  for (const Bucket& bucket : buckets_)
+    scale(bucket.gradients, static_cast<double>(n) / static_cast<double>(active));
 }
 
 void DistributedDataParallel::accumulate(int k) {

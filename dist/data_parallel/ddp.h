@@ -121,7 +121,8 @@ class DistributedDataParallel {
   }
   DistributedDataParallel& eval() { return train(false); }
   bool is_training() const { return model_.is_training(); }
-  void zero_grad() { model_.zero_grad(); }
+  /// Also of the gradients that ZeroSharding keeps, which the model's own zero_grad does not know.
+  void zero_grad();
 
   const DdpOptions& options() const { return options_; }
   Communicator& communicator() { return *comm_; }

@@ -28,7 +28,14 @@ void DistributedDataParallel::expect_backward() {
 // A parameter that backward does not reach contributes 0, unless an earlier micro-batch reached it.
 void DistributedDataParallel::leave_out(std::size_t parameter) {
   NoGradGuard no_grad;
-  if (!parameters_[parameter].tensor.grad().defined()) slots_[parameter].zero_();
+  const auto& [name, tensor] = parameters_[parameter];
+  if (!tensor.grad().defined()) {
+    slots_[parameter].zero_();
+  } else {
+    require<CommError>(tensor.grad().data_ptr() == slots_[parameter].data_ptr(), "rank ",
+                       comm_->rank_in_world(), ": the gradient of ", name,
+                       ", which backward did not reach, is not in its bucket (set_grad)");
+  }
   --buckets_[bucket_of_[parameter]].pending;
 }
 

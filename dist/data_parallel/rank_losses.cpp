@@ -94,7 +94,8 @@ void RankLosses::check_in_step() const {
         "the ranks are out of step: a backward of rank ",
         in_world_[ahead < missed_cycle / 2.0 ? r : first],
         " reached no parameter of the model, so that it averaged no gradients; every rank's loss "
-        "must depend on the output of the model"));
+        "must depend on the output of the model. A forward whose output only one rank looks at "
+        "belongs under NoGradGuard, or to the model itself rather than to DDP"));
   }
 }
 

@@ -44,6 +44,13 @@ class ZeroSharding::Hook final : public CommHook {
     for (const auto& slice : bucket.slices) slice.parameter.tensor.zero_grad();
   }
 
+  void drop_step() override {
+    for (Shard& shard : shards_) {
+      shard.is_before_step = false;
+      for (const Piece& piece : shard.pieces) piece.tensor.zero_grad();
+    }
+  }
+
   std::vector<nn::NamedTensor> pieces() const {
     std::vector<nn::NamedTensor> all;
     for (const Shard& shard : shards_) {

@@ -40,7 +40,7 @@ class ZeroSharding {
   /// the border of two ranks' parts has a piece on both. The pieces share memory with the
   /// parameters. After each backward the pieces' gradients are averages over the ranks, and the
   /// parameters themselves have no gradients. Gradients of several backwards accumulate until
-  /// `gather` or zero_grad.
+  /// `gather`, or zero_grad of the optimizer or of ddp (the model's own does not reach the pieces).
   std::vector<nn::NamedTensor> named_parameters() const;
   Tensors parameters() const;
 

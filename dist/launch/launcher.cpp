@@ -50,6 +50,11 @@ std::optional<Launcher> read_launcher(const Getenv& getenv) {
   if (const char* rank = getenv("PMIX_RANK")) {
     return Launcher{"a PMIx launcher (PMIX_RANK)", number("PMIX_RANK", rank), Launcher::unknown};
   }
+  // torchrun starts processes that are to find each other by a port, not by MPI.
+  const char *run = getenv("TORCHELASTIC_RUN_ID"), *size = getenv("WORLD_SIZE");
+  require<CommError>(run == nullptr || size == nullptr || number("WORLD_SIZE", size) == 1,
+                     "torchrun has started this program, but its processes cannot find each other; "
+                     "start it with mpirun -np N");
   return std::nullopt;
 }
 

@@ -20,7 +20,7 @@ LINES = {  # where a kind of event happens: a file, and a text that one line of 
     "module": ("nn/module.h", "virtual Tensor forward(const Tensor& x) = 0;"),
     "range": ("tensor/record_function.h", "explicit RecordFunction(std::string_view name, EventKind kind = EventKind::range) {"),
     "zero_grad": ("autograd/autograd_meta.cpp", "void Tensor::zero_grad() const {"),
-    "record": ("autograd/record.h", "if (any_requires_grad(in)) attach(std::make_shared<N>(std::forward<Args>(args)...), in, {&y, 1});"),
+    "record": ("autograd/record.h", "attach(std::make_shared<N>(std::forward<Args>(args)...), in, {&output, 1});"),
     "tape": ("autograd/engine.cpp", "void count_dependencies("),
     "run": ("autograd/engine.cpp", "return node.backward(gradients);"),
     "leaf": ("autograd/accumulate_grad.cpp", "meta.grad_defined = true;"),

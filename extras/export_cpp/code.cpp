@@ -3,9 +3,11 @@
 #include <bit>
 #include <cctype>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
+#include <string>
 
 #include "autograd/ops/shape.h"
 #include "extras/export_cpp/kernels.h"
@@ -41,11 +43,35 @@ class Functions {
   std::map<std::string, std::string> names_;
 };
 
+/// Names that a namespace of the program cannot have: keywords (of C++20 and below), those of the
+/// global namespace, and, as most of <cmath>'s functions are there, too, their names.
+bool is_taken(const std::string& name) {
+  static const std::set<std::string> taken = [] {
+    std::istringstream words(
+        "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t "
+        "char16_t char32_t class compl concept const consteval constexpr constinit const_cast "
+        "continue co_await co_return co_yield decltype default delete do double dynamic_cast else "
+        "enum explicit export extern false float for friend goto if inline int long mutable "
+        "namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
+        "register reinterpret_cast requires return short signed sizeof static static_assert "
+        "static_cast struct switch template this thread_local throw true try typedef typeid "
+        "typename union unsigned using virtual void volatile wchar_t while xor xor_eq main std "
+        "abs acos acosh asin asinh atan atan2 atanh cbrt ceil clock copysign cos cosh div erf erfc "
+        "exit exp exp2 expm1 fabs floor fma fmax fmin fmod free gamma hypot index j0 j1 jn ldexp "
+        "lgamma log log10 log1p log2 logb malloc modf pow printf puts rand random read remainder "
+        "remove rename rint round signal sin sinh sqrt stdin stdout system tan tanh tgamma time "
+        "trunc unix linux write y0 y1 yn");
+    return std::set<std::string>(std::istream_iterator<std::string>(words), {});
+  }();
+  return taken.contains(name);
+}
+
 /// A name of C++ made of a file's stem.
 std::string name_of(const std::filesystem::path& path) {
   std::string name = path.stem().string();
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  if (is_taken(name)) name += '_';
   return std::isdigit(static_cast<unsigned char>(name[0])) != 0 ? "_" + name : name;
 }
 

@@ -52,16 +52,10 @@ void require_constants(const nn::Trace& first, const nn::Trace& second, const Te
              equal(one.arguments[k].constant, two.arguments[k].constant);
     for (const auto& [name, value] : one.attributes) {
       const auto other = two.attributes.find(name);
-      same = same && other != two.attributes.end() && value.index() == other->second.index();
+      same = same && other != two.attributes.end() && nn::same_attribute(value, other->second);
       if (!same) break;
-      same = std::visit(
-          [&]<class T>(const T& v) {
-            if constexpr (std::is_same_v<T, Tensor>)
-              return equal(v, std::get<T>(other->second));
-            else
-              return v == std::get<T>(other->second);
-          },
-          value);
+      if (const auto* tensor = std::get_if<Tensor>(&value))
+        same = equal(*tensor, std::get<Tensor>(other->second));
     }
     require(
         same, place_of(one),

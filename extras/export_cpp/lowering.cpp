@@ -138,6 +138,9 @@ Tensor Lowering::weight(Index i) const {
 }
 
 Place Lowering::weights(const Tensor& value) {
+  require(value.storage() != input_.storage(), place_of(*node_),
+          " reads the input through a view that the tape does not know (detach, or a view under "
+          "NoGradGuard); a file would store it as a constant");
   program_.weights.push_back(row_major(value).to(f32));
   return {.kind = Place::Kind::weights, .index = program_.weights.size() - 1};
 }

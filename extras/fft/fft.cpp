@@ -168,8 +168,11 @@ Tensor irfft(const Tensor& x, const FFTOptions& options) {
   const Tensor k = arange(half, {.dtype = i64});
   const Tensor once = logical_or(eq(k, 0), eq(k * 2, n));
   const Tensor weights = reshape(where(once, 1.0, 2.0).to(x.dtype()), line);
-  const Tensor y = transformed(resized(name, given * weights, dim, n), dim, true,
-                               scale_of(name, options.norm, true, n));
+  // The imaginary parts of elements that count once have no part in the result, even if not finite.
+  const Tensor unused = logical_and(reshape(once, line), eq(arange(2, {.dtype = i64}), 1));
+  const Tensor halves = masked_fill(given, unused, 0.0) * weights;
+  const Tensor y =
+      transformed(resized(name, halves, dim, n), dim, true, scale_of(name, options.norm, true, n));
   return select(y, -1, 0);
 }
 

@@ -133,11 +133,11 @@ class Hdf5Reader {
   explicit Hdf5Reader(const std::string& path) : path_(path), file_(open()) {}
 
   /// The paths of all data sets.
-  std::vector<std::string> names() const {
+  std::vector<std::string> names(std::vector<LeftOut>* links = nullptr) const {
     std::vector<std::string> all;
     const Handle root(H5Gopen2(file_, "/", H5P_DEFAULT), H5Gclose);
     std::size_t objects = 0;
-    walk(root, "", 0, objects, all);
+    walk(root, "", 0, objects, all, links);
     return all;
   }
 
@@ -239,7 +239,7 @@ class Hdf5Reader {
   }
 
   void walk(hid_t group, const std::string& prefix, int depth, std::size_t& objects,
-            std::vector<std::string>& all) const {
+            std::vector<std::string>& all, std::vector<LeftOut>* links) const {
     check(depth < most_hdf5_depth, "its groups are nested more than ", most_hdf5_depth, " deep");
     H5G_info_t info;
     check(H5Gget_info(group, &info) >= 0, "a group cannot be read", reason());
@@ -255,12 +255,18 @@ class Hdf5Reader {
       H5L_info_t link;
       check(H5Lget_info(group, name.c_str(), &link, H5P_DEFAULT) >= 0, prefix, name,
             " cannot be read", reason());
-      if (link.type != H5L_TYPE_HARD) continue;  // the object has another name, or another file
+      if (link.type != H5L_TYPE_HARD) {
+        if (links != nullptr)
+          links->push_back({prefix + name, link.type == H5L_TYPE_SOFT
+                                               ? "is a soft link, to another name in the file"
+                                               : "is in another file"});
+        continue;
+      }
       const Handle object(H5Oopen(group, name.c_str(), H5P_DEFAULT), H5Oclose);
       check(object.is_valid(), prefix, name, " cannot be opened", reason());
       if (H5Iget_type(object) == H5I_DATASET) all.push_back(prefix + name);
       if (H5Iget_type(object) == H5I_GROUP)
-        walk(object, concat(prefix, name, '/'), depth + 1, objects, all);
+        walk(object, concat(prefix, name, '/'), depth + 1, objects, all, links);
     }
   }
 
@@ -292,7 +298,7 @@ Hdf5File load_hdf5(const std::string& path) {
   const Hdf5Reader reader(path);
   Hdf5File file;
   std::uint64_t bytes = 0;
-  for (const std::string& name : reader.names()) {
+  for (const std::string& name : reader.names(&file.left_out)) {
     try {
       file.tensors.push_back({name, reader.read(name)});
       bytes += static_cast<std::uint64_t>(file.tensors.back().tensor.nbytes());
@@ -302,6 +308,7 @@ Hdf5File load_hdf5(const std::string& path) {
       file.left_out.push_back({name, reason.why});
     }
   }
+  std::ranges::sort(file.left_out, {}, &LeftOut::name);
   return file;
 }
 

@@ -24,7 +24,7 @@ namespace rondo::io {
 
 struct Hdf5File {
   nn::StateDict tensors;          // by their paths, such as "images/x", sorted in each group
-  std::vector<LeftOut> left_out;  // data sets that are not numbers, or not in this file
+  std::vector<LeftOut> left_out;  // data sets that are not numbers, or not in this file; links
 };
 
 /// The data set `name`. Throws IoError naming the file and the data set: the file is missing,

@@ -119,7 +119,7 @@ Tensor matrix_power(const Tensor& a, std::int64_t n) {
     power = matmul(power, power);
     if (n % 2 == 1) y = matmul(y, power);
   }
-  return y.is_same(a) ? clone(a) : y;
+  return detail::as_result(y, a);
 }
 
 Tensor matrix_exp(const Tensor& a) {
@@ -128,14 +128,18 @@ Tensor matrix_exp(const Tensor& a) {
   const NoAutocast off;
   if (a.numel() == 0) return clone(a);
   // exp(A) = exp(A / 2^s)^(2^s), with a norm of at most 1/2, where 14 terms of the series are exact
-  // to rounding.
-  const double size = no_grad([&] { return max(sum(abs(a), {-2})).item<double>(); });
-  require(std::isfinite(size), "linalg::matrix_exp: a matrix is not finite");
-  const int squarings = size > 0.5 ? static_cast<int>(std::ceil(std::log2(size))) + 1 : 0;
-  const Tensor x = widened(a) * std::ldexp(1.0, -squarings), identity = identity_like(x);
+  // to rounding. Each matrix of a batch has its s. In f64, because the squares multiply errors.
+  const Tensor wide = to(a, f64);
+  const Tensor squarings = no_grad([&] {
+    const Tensor size = amax(sum(abs(wide), {-2}, true), {-1}, true);
+    require(isfinite(size).all().item<bool>(), "linalg::matrix_exp: a matrix is not finite");
+    return clamp_min(ceil(log2(clamp_min(size, 0.25))) + 1, 0);
+  });
+  const Tensor x = wide * exp2(-squarings), identity = identity_like(x);
   Tensor y = identity;
   for (int k = 14; k > 0; --k) y = identity + matmul(x, y) / k;
-  for (int k = 0; k < squarings; ++k) y = matmul(y, y);
+  const double most = max(squarings).item<double>();
+  for (int k = 0; k < most; ++k) y = where(squarings > k, matmul(y, y), y);
   return to(y, a.dtype());
 }
 

@@ -100,7 +100,7 @@ Normalizer make_normalizer(const json& object, int depth) {
   if (const auto form = forms.find(type); form != forms.end())
     return [form = form->second](const std::string& text) { return normalized(text, form); };
   if (type == "Lowercase") return [](const std::string& text) { return lower_case(text); };
-  if (type == "StripAccents") return without_marks;
+  if (type == "StripAccents") return without_all_marks;
   if (type == "Replace") return make_replace(object);
   if (type == "Prepend") {
     return [start = text_of(object, "prepend", "Prepend")](const std::string& text) {
@@ -185,6 +185,17 @@ PreTokenizer make_split(const Regex& regex, bool keeps_matches, bool keeps_other
   };
 }
 
+/// A regular expression that matches `text` itself.
+std::string quoted(const std::string& text) {
+  std::string pattern;
+  for (const char c : text) {
+    const bool is_sign =
+        static_cast<unsigned char>(c) < 128 && std::ispunct(static_cast<unsigned char>(c)) != 0;
+    pattern += is_sign ? std::string{'\\', c} : std::string{c};
+  }
+  return pattern;
+}
+
 PreTokenizer make_pre_tokenizer(const json& object, int depth) {
   if (object.is_null()) return [](std::string text, bool) { return Texts{std::move(text)}; };
   const std::string type = text_of(object, "type", "pre_tokenizer");
@@ -201,7 +212,7 @@ PreTokenizer make_pre_tokenizer(const json& object, int depth) {
     const bool removed = behavior == "Removed", inverted = field_or(object, "invert", false);
     const std::string regex = pattern.contains("Regex")
                                   ? pattern["Regex"].get<std::string>()
-                                  : "\\Q" + text_of(pattern, "String", "pattern of Split") + "\\E";
+                                  : quoted(text_of(pattern, "String", "pattern of Split"));
     return make_split(Regex(regex), !removed || inverted, !removed || !inverted);
   }
   if (type == "Sequence") {

@@ -68,6 +68,12 @@ std::string without_marks(const std::string& text) {
   return to_utf8(all);
 }
 
+std::string without_all_marks(const std::string& text) {
+  std::u32string all = code_points(text);
+  std::erase_if(all, is_mark);
+  return to_utf8(all);
+}
+
 std::string bert_cleaned(const std::string& text, bool clean_text, bool handle_chinese_chars) {
   const auto is_space = [](char32_t c) { return c == '\t' || c == '\n' || c == '\r'; };
   std::u32string out;

@@ -116,6 +116,7 @@ std::string lower_case(std::string_view text) {
 bool is_white_space(char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)) != 0; }
 bool is_punctuation(char32_t c) { return (category_mask(c) & U_GC_P_MASK) != 0; }
 bool is_nonspacing_mark(char32_t c) { return (category_mask(c) & U_GC_MN_MASK) != 0; }
+bool is_mark(char32_t c) { return (category_mask(c) & U_GC_M_MASK) != 0; }
 bool is_word(char32_t c) {
   const auto point = static_cast<UChar32>(c);
   return u_isUAlphabetic(point) != 0 || u_hasBinaryProperty(point, UCHAR_JOIN_CONTROL) != 0 ||
@@ -140,7 +141,7 @@ Regex::Regex(const std::string& pattern) {
   }
   UErrorCode status = U_ZERO_ERROR;
   pattern_ = std::shared_ptr<const icu::RegexPattern>(
-      icu::RegexPattern::compile(utf16_of(icus), 0, status));
+      icu::RegexPattern::compile(utf16_of(icus), UREGEX_MULTILINE | UREGEX_UNIX_LINES, status));
   require<IoError>(U_SUCCESS(status) != 0, "ICU cannot read the regular expression ", pattern, " (",
                    u_errorName(status), ")");
 }
@@ -188,6 +189,7 @@ std::string lower_case(std::string_view) { refuse(); }
 bool is_white_space(char32_t) { refuse(); }
 bool is_punctuation(char32_t) { refuse(); }
 bool is_nonspacing_mark(char32_t) { refuse(); }
+bool is_mark(char32_t) { refuse(); }
 bool is_word(char32_t) { refuse(); }
 bool is_control(char32_t) { refuse(); }
 Regex::Regex(const std::string&) { refuse(); }

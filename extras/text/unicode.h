@@ -24,6 +24,7 @@ std::string lower_case(std::string_view text);
 bool is_white_space(char32_t c);
 bool is_punctuation(char32_t c);
 bool is_nonspacing_mark(char32_t c);
+bool is_mark(char32_t c);
 /// A letter, mark, digit or connector: `\w`.
 bool is_word(char32_t c);
 /// Control and format characters, and those for private use.

@@ -430,11 +430,25 @@ Metadata load_torch_training(const std::string& path, const TorchTraining& train
   if (training.optimizer != nullptr) state = read_optimizer(*optimizer, bytes, *training.optimizer);
   std::optional<optim::ScheduleState> times;
   if (training.schedule != nullptr) times = read_schedule(*schedule, optimizer, *training.schedule);
-  // Everything was read; what may still not fit comes first: the model changes nothing if it
-  // throws.
-  if (weights) training.model->load_state_dict(*weights);
-  if (times) training.schedule->load_state_dict(*times);
-  if (state) training.optimizer->load_state_dict(*state);
+  // Each of the three changes nothing if it throws; then those before it are as they were, too.
+  nn::StateDict model_before;
+  std::optional<optim::ScheduleState> schedule_before;
+  if (weights) {
+    for (const auto& [name, tensor] : training.model->state_dict())
+      model_before.push_back({name, tensor.detach().clone()});
+    training.model->load_state_dict(*weights);
+  }
+  try {
+    if (times) {
+      schedule_before = training.schedule->state_dict();
+      training.schedule->load_state_dict(*times);
+    }
+    if (state) training.optimizer->load_state_dict(*state);
+  } catch (...) {
+    if (weights) training.model->load_state_dict(model_before);
+    if (schedule_before) training.schedule->load_state_dict(*schedule_before);
+    throw;
+  }
   return metadata;
 }
 

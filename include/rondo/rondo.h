@@ -2,6 +2,10 @@
 // rondo.h includes all of rondo: `#include <rondo/rondo.h>`. A program can also include single
 // headers, such as `#include <rondo/nn/conv2d.h>`, in the source tree and in an installed copy.
 
+#if __cplusplus < 202002L
+#error "rondo needs C++20: compile with -std=c++20, or with target_compile_features(… cxx_std_20)"
+#endif
+
 #include "autograd/autocast.h"
 #include "autograd/autograd_meta.h"
 #include "autograd/checkpoint.h"

@@ -8,8 +8,10 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scan.h"
 #include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/statistics.h"
 #include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
 #include "support/errors.h"
@@ -417,6 +419,61 @@ TEST(Methods, UnaryOpsAreMethodsToo) {
   same(x.isneginf().to(f32), rondo::isneginf(x).to(f32));
   same(x.isinf().to(f32), rondo::isinf(x).to(f32));
   same(x.logical_not().to(f32), rondo::logical_not(x).to(f32));
+}
+
+/// Functions that return a copy in PyTorch: writing to the result changes nothing else.
+TEST(Methods, ResultsShareNoMemory) {
+  const auto check = [](const char* name, const Tensor& x, const auto& function) {
+    SCOPED_TRACE(name);
+    const Tensor before = x.clone(), y = function(x);
+    EXPECT_TRUE(y.is_contiguous() || y.numel() == 0);
+    if (y.numel() == 0) return;
+    y.view({-1})[0].fill_(9);  // one element only
+    EXPECT_TRUE(test::identical(x, before));
+    EXPECT_EQ((y == 9).sum().item<std::int64_t>(), 1);
+  };
+  const Tensor one = zeros({1}), number = zeros({}), column = zeros({3, 1}),
+               image = zeros({1, 4, 1, 1});
+  const Tensor whole = zeros({3}, {.dtype = i64});
+  check("repeat", column, [](const Tensor& x) { return x.repeat({2, 4}); });
+  check("repeat rows", zeros({2, 1}), [](const Tensor& x) { return x.repeat({2, 2}); });
+  check("tile", column, [](const Tensor& x) { return tile(x, {1, 3}); });
+  check("repeat_interleave 1", zeros({2}), [](const Tensor& x) { return repeat_interleave(x, 1); });
+  check("repeat_interleave of one", column,
+        [](const Tensor& x) { return repeat_interleave(x, 4, 1); });
+  check("diff", zeros({3}), [](const Tensor& x) { return diff(x, {.n = 0}); });
+  check("prod", zeros({1}).requires_grad_().detach(), [](const Tensor& x) { return prod(x, {0}); });
+  check("logcumsumexp", one, [](const Tensor& x) { return logcumsumexp(x, 0); });
+  check("logcumsumexp 0-d", number, [](const Tensor& x) { return logcumsumexp(x, 0); });
+  check("cumprod 0-d", number, [](const Tensor& x) { return cumprod(x, 0); });
+  check("floor", whole, [](const Tensor& x) { return floor(x); });
+  check("nan_to_num", whole, [](const Tensor& x) { return nan_to_num(x); });
+  check("quantile", number, [](const Tensor& x) { return quantile(x, 0.5, {.dim = 0}); });
+  check("pixel_shuffle", image, [](const Tensor& x) { return pixel_shuffle(x, 1); });
+  check("pixel_unshuffle", image, [](const Tensor& x) { return pixel_unshuffle(x, 1); });
+  check("channel_shuffle", image, [](const Tensor& x) { return channel_shuffle(x, 4); });
+  const Tensor w = ones({1}).requires_grad_();
+  prod(w, {0}).mul_(2.0).backward();
+  EXPECT_EQ(w.grad().item<float>(), 2);
+}
+
+template <class T>
+concept SortsBy = requires(Tensor x, T value) {
+  x.sort(value);
+  x.argsort(value);
+  sort(x, value);
+  argsort(x, value);
+};
+static_assert(SortsBy<int> && !SortsBy<bool>, "sort(true) would sort dimension 1");
+
+TEST(Methods, LargeBoundsAndFactors) {
+  const Tensor whole = tensor<std::int64_t>({1, 2});
+  EXPECT_EQ(clamp_min(whole, 1e30).to_vector<float>(), (std::vector<float>{1e30F, 1e30F}));
+  EXPECT_EQ(clamp_max(whole, -1e30).to_vector<float>(), (std::vector<float>{-1e30F, -1e30F}));
+  EXPECT_EQ(clamp_min(whole, 2).to_vector<std::int64_t>(), (std::vector<std::int64_t>{2, 2}));
+  const Tensor flags = tensor({1.0, 0.0}).to(boolean);
+  EXPECT_TRUE(test::identical(add(flags, flags, -1), flags));
+  EXPECT_TRUE(test::identical(flags.clone().add_(flags, -1), flags));
 }
 
 }  // namespace

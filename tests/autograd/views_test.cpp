@@ -305,6 +305,47 @@ TEST(Views, WhatAnOpReturnsIsNoViewOfWhatItIsMadeFrom) {
   }
 }
 
+/// Ops that end with a reshape: nobody has the tensor that they reshape, so the result need not
+/// follow it.
+TEST(Views, WhatAComposedOpReturnsIsATensorOfItsOwn) {
+  const Tensor w = leaf({2, 3}), ones22 = ones({2, 2}, f64_options), ones2 = ones({2}, f64_options);
+  const Tensor y = no_grad([&] { return matmul(ones22, ones2); });
+  y.add_(w);  // recorded
+  const Tensor z = no_grad([&] { return matmul(ones22, ones2); }), row = z[0];
+  row.add_(w[1]);  // a view of it, too
+  (y.sum() + z.sum() * 10.0).backward();
+  EXPECT_EQ(numbers_of(w.grad()), (Values{1, 11}));
+
+  const Tensor k = matmul(ones22, w), doubled = k * 2.0;
+  no_grad([&] {
+    k.add_(1.0);
+    return 0;
+  });
+  EXPECT_EQ(numbers_of(grad({doubled.sum()}, {k})[0]), (Values{2, 2}));
+  // A view of a tensor that is written before it is given up still follows that tensor.
+  Tensor b = zeros({2}, f64_options), v = b.view({2});
+  b.mul_(w);
+  b = Tensor();
+  EXPECT_TRUE(v.requires_grad());
+}
+
+TEST(Views, ANodeMayReturnItsInput) {
+  const Tensor w = leaf({1, 2}), h = w * 2.0, a = record<TwiceBackward>({h}, h);
+  ((a * 1.0).sum() + (h * 10.0).sum()).backward();
+  EXPECT_EQ(numbers_of(w.grad()), (Values{24, 24}));  // 2 (2 + 10)
+  EXPECT_ERROR(a.mul_(5.0), AutogradError, "is what a node of your own returned");
+
+  const Tensor x = leaf({1, 2});
+  for (int i = 0; i < 2; ++i) record<TwiceBackward>({x}, x).sum().backward();
+  EXPECT_TRUE(x.is_leaf());
+  EXPECT_EQ(numbers_of(x.grad()), (Values{4, 4}));
+
+  const Tensor view = record<TwiceBackward>({h}, no_grad([&] { return h.view({2, 1}); }));
+  EXPECT_ERROR(view.mul_(5.0), AutogradError, "is what a node of your own returned");
+  const Tensors both = record_all<TwiceBackward>({h}, {h});
+  EXPECT_FALSE(both[0].is_same(h));
+}
+
 TEST(Views, RepeatedElementsMayBeFilled) {
   const Tensor w = leaf({2}), b = w * 1.0;
   b.expand({3}).zero_();

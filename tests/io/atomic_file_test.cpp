@@ -2,9 +2,11 @@
 
 #include "io/atomic_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -34,6 +36,13 @@ TEST(AtomicFile, FollowsLinksAndRefusesWhatIsNoFile) {
   std::filesystem::create_symlink("ring", folder / "ring");
   EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(folder / "ring"); }),
               HasSubstr("ring: its symbolic links form a loop"));
+  // As for /dev/stdout, a file would be replaced that the process still writes to.
+  test::write_file(folder / "log", "a line");
+  const int log = ::open((folder / "log").c_str(), O_WRONLY);
+  EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(concat("/proc/self/fd/", log)); }),
+              HasSubstr("it is a file that this process has open"));
+  ::close(log);
+  EXPECT_EQ(test::read_file(folder / "log"), "a line");
 }
 
 TEST(AtomicFile, AppearsWhenCommitted) {

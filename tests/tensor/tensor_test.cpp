@@ -95,6 +95,7 @@ TEST(Device, Text) {
   EXPECT_EQ(Device::parse("cuda:3"), Device::cuda(3));
   EXPECT_EQ(Device::parse("cuda").str(), "cuda:0");
   EXPECT_EQ(Device::parse("cpu"), Device::cpu());
+  EXPECT_EQ(zeros({2}, {.device = "cpu"}).to("cpu").device(), "cpu");
   for (const char* bad : {"gpu", "cuda:", "cuda:-1", "cuda:1x", "", "cuda:99999"}) {
     EXPECT_THROW(Device::parse(bad), DeviceError) << bad;
   }

@@ -19,6 +19,7 @@
 #include "support/errors.h"
 #include "support/files.h"
 #include "support/ranks.h"
+#include "support/support.h"
 #include "tensor/creation.h"
 
 namespace rondo {
@@ -254,6 +255,45 @@ TEST(Trainer, ARunThatStoppedAfterAnEpochsLastBatchHasNoNegativeSpeed) {
     EXPECT_EQ(result.stopped_by, resume ? 0 : SIGTERM);
     EXPECT_GE(result.img_per_s, 0);
   }
+}
+
+TEST(Trainer, AStoppedRunSaysSo) {
+  test::TemporaryFolder folder;
+  struct Stop final : train::Callback {
+    void on_step_end(const train::StepReport&) override { std::raise(SIGINT); }
+  };
+  for (const bool saves : {false, true}) {
+    Net net;
+    optim::SGD sgd(net.parameters(), {.lr = 0.1});
+    std::ostringstream out;
+    train::TrainerOptions options = alone(3, {});
+    options.out = &out;
+    options.fit.callbacks = {std::make_shared<Stop>()};
+    if (saves) options.fit.checkpoint_dir = folder.path();
+    EXPECT_EQ(train::Trainer(net, sgd, options).fit(clouds(16)).stopped_by, SIGINT);
+    EXPECT_THAT(out.str(), testing::HasSubstr("stopped by a signal in epoch 1 of 3"));
+    EXPECT_THAT(out.str(),
+                testing::HasSubstr(saves ? "/checkpoint.safetensors\nto continue"
+                                         : "to be able to continue, set checkpoint_dir"));
+  }
+}
+
+TEST(Trainer, AnEmptyTestSetIsAnErrorBeforeTraining) {
+  Net net;
+  const Tensor before = net.fc1.weight.clone();
+  optim::SGD sgd(net.parameters(), {.lr = 0.1});
+  EXPECT_ERROR(train::Trainer(net, sgd, alone(1, {})).fit(clouds(16), clouds(0)), Error,
+               "fit: the test data is empty");
+  EXPECT_TRUE(test::identical(net.fc1.weight, before));
+}
+
+TEST(Trainer, ResumesOnlyWhatExists) {
+  test::TemporaryFolder folder;
+  Net net;
+  optim::SGD sgd(net.parameters(), {.lr = 0.1});
+  train::Trainer trainer(net, sgd, alone(1, {.checkpoint_dir = folder / "none", .resume = true}));
+  EXPECT_ERROR(trainer.fit(clouds(16)), IoError,
+               "there is nothing to resume: start without resume");
 }
 
 /// Numbers that print alike differ all the same.

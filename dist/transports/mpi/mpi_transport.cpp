@@ -82,7 +82,7 @@ class MpiTransport final : public Transport {
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
     int* bound = nullptr;
     int has_bound = 0;
-    check(MPI_Comm_get_attr(comm_, MPI_TAG_UB, &bound, &has_bound), "MPI_Comm_get_attr");
+    check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &has_bound), "MPI_Comm_get_attr");
     if (has_bound) max_tag_ = *bound;
     if (is_given) find_world_ranks();
     // The program's own MPI calls do not use the mutex.

@@ -339,10 +339,7 @@ class ClassifierProgram {
     comm_->agree("the hash of the trained model", hash);
     if (out_ != nullptr) {
       std::string directory = flags_.checkpoint_dir;
-      if (is_cut_short(result)) {
-        *out_ << "\nstopped by a signal; the checkpoint is " << result.checkpoint
-              << "\nto continue: the same command with --resume\n";
-      } else {
+      if (!is_cut_short(result)) {
         *out_ << "\nfinal test accuracy " << percent(result.test.accuracy()) << " ("
               << result.test.correct << " of " << result.test.total << "), best "
               << percent(result.best_test_accuracy) << speed(result) << "\ncheckpoint "

@@ -160,16 +160,8 @@ class Joiner {
       step.tensors[name] = constant(*tensor, std::get<Tensor>(found->second));
       return;
     }
-    const bool same = std::visit(
-        [&]<class T>(const T& v) {
-          if constexpr (std::is_same_v<T, Tensor>)
-            return true;
-          else
-            return v == std::get<T>(found->second);
-        },
-        value);
     require(
-        same, place_, ": its ", name,
+        nn::same_attribute(value, found->second), place_, ": its ", name,
         " depends on the batch, which a file cannot express; OnnxOptions::dynamic_batch = false "
         "fixes the batch");
     step.attributes[name] = value;

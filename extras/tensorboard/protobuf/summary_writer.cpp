@@ -20,6 +20,7 @@
 #include "nn/graph.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
+#include "tensor/printable.h"
 #include "tensorboard.pb.h"
 
 namespace rondo::io {
@@ -41,7 +42,7 @@ Event event_at(std::int64_t step) {
 tensorboard::Summary::Value& value_of(Event& event, const std::string& tag) {
   require(!tag.empty(), "SummaryWriter: the tag is empty");
   auto& value = *event.mutable_summary()->add_value();
-  value.set_tag(tag);
+  value.set_tag(printable(tag));  // TensorBoard refuses a file with other bytes than UTF-8
   return value;
 }
 

@@ -262,6 +262,16 @@ TEST(Averager, NoticesThatAParameterWasReplaced) {
   }
 }
 
+TEST(Averager, NoticesAnotherDtype) {
+  on_ranks(2, [](std::shared_ptr<Communicator> comm) {
+    nn::Linear model(3, 2);
+    ParameterAverager averager(model, comm);
+    averager.step();
+    model.to(f64);
+    EXPECT_ERROR(averager.step(), CommError, "is f64 on cpu, but was f32 on cpu when Param");
+  });
+}
+
 TEST(Averager, NoticesThatABufferWasReplaced) {
   on_ranks(2, [](std::shared_ptr<Communicator> comm) {
     nn::BatchNorm1d model(3);

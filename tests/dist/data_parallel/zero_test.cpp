@@ -8,8 +8,11 @@
 #include "optim/adam.h"
 #include "optim/adam_family.h"
 #include "optim/clip.h"
+#include "optim/grad_scaler.h"
 #include "optim/layerwise.h"
+#include "optim/sgd.h"
 #include "support/ddp_checks.h"
+#include "support/errors.h"
 #include "support/ranks.h"
 #include "support/support.h"
 
@@ -196,9 +199,43 @@ TEST(Zero, BadInput) {
     DistributedDataParallel ddp(model, comm);
     ZeroSharding zero(ddp);
     EXPECT_THROW(zero.clip_grad_norm(0), Error);
+    EXPECT_ERROR(optim::clip_grad_norm_(zero.parameters(), 1), Error,
+                 "use ZeroSharding::clip_grad_norm");
+    optim::SGD sgd(zero.parameters(), {.lr = 0.1});
+    optim::GradScaler scaler(Device::cpu());
+    EXPECT_ERROR(scaler.step(sgd), Error, "set max_over_ranks");
     EXPECT_THAT(test::failure_of([&] { ZeroSharding another(ddp); }),
                 ::testing::HasSubstr("there is a comm hook already: zero"));
   });
+}
+
+// Gradients that are given up leave nothing behind for the next step.
+TEST_P(ZeroTest, ZeroGradAndAbandonStepReachThePieces) {
+  for (const bool abandons : {false, true}) {
+    on_ranks([abandons](std::shared_ptr<Communicator> comm) {
+      test::TinyMlp whole, sharded;
+      for (test::TinyMlp* model : {&whole, &sharded}) {
+        model->to(f64);
+        test::set_weights(*model, 5);
+      }
+      DistributedDataParallel whole_ddp(whole, comm, {.buckets = tiny_buckets});
+      DistributedDataParallel ddp(sharded, comm, {.buckets = tiny_buckets});
+      ZeroSharding zero(ddp);
+      optim::SGD whole_sgd(whole.parameters(), {.lr = 0.1}), sgd(zero.parameters(), {.lr = 0.1});
+      for (int step = 0; step < 2; ++step) {
+        const test::Batch batch = test::batch_of({20}, 10 * step + comm->rank(), f64);
+        for (DistributedDataParallel* each : {&whole_ddp, &ddp}) {
+          cross_entropy((*each)(batch.x), batch.y).backward();
+          if (step > 0) continue;
+          abandons ? each->abandon_step() : each->zero_grad();
+        }
+      }
+      whole_sgd.step();
+      sgd.step();
+      zero.gather();
+      EXPECT_TRUE(test::all_close(sharded.fc1.weight, whole.fc1.weight, 1e-12));
+    });
+  }
 }
 
 // Without no_sync: the averages of the two add up, as under plain DDP.

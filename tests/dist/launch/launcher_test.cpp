@@ -58,6 +58,12 @@ TEST(Launcher, KnowsSlurmAndPmix) {
   EXPECT_EQ(launcher->size, Launcher::unknown);
 }
 
+TEST(Launcher, TorchrunIsRefused) {
+  EXPECT_NE(failure_of({{"TORCHELASTIC_RUN_ID", "none"}, {"WORLD_SIZE", "2"}, {"RANK", "0"}}), "");
+  EXPECT_FALSE(read({{"TORCHELASTIC_RUN_ID", "none"}, {"WORLD_SIZE", "1"}}).has_value());
+  EXPECT_FALSE(read({{"WORLD_SIZE", "2"}, {"RANK", "0"}}).has_value());
+}
+
 TEST(Launcher, NonsenseNamesTheVariable) {
   EXPECT_EQ(failure_of({{"PMI_RANK", "0"}}),
             "the launcher's environment is incomplete: PMI_SIZE is not set");

@@ -231,6 +231,27 @@ TEST(ExportCpp, RefusesConstantsThatDependOnTheInput) {
       export_refusal_of(ExportedLambda([](const Tensor& x) { return x * gt(x, 0.5).to(f32); }),
                         ones({2})),
       HasSubstr("'mul' in the model has a different argument for another input"));
+  const auto product = [](auto view) {
+    return export_refusal_of(ExportedLambda([=](const Tensor& x) { return x * view(x); }),
+                             ones({2, 3}));
+  };
+  const char* reason = "'mul' in the model reads the input through a view";
+  EXPECT_THAT(product([](const Tensor& x) { return x.detach(); }), HasSubstr(reason));
+  EXPECT_THAT(product([](const Tensor& x) { return x.detach().narrow(0, 0, 1); }),
+              HasSubstr(reason));
+  EXPECT_THAT(product([](const Tensor& x) {
+                const NoGradGuard no_grad;
+                return x[0];
+              }),
+              HasSubstr(reason));
+}
+
+TEST(ExportCpp, DimensionsMayBeNegative) {
+  for (const Dims& dims : {Dims{-1}, {-2, -1}, {-2}, {-3}}) {
+    ExportedLambda largest(
+        [dims](const Tensor& x) { return amax(x, dims) - amin(x, dims, true).sum(); });
+    expect_equal(largest, randn({2, 3, 4}), 4, 24);
+  }
 }
 
 TEST(ExportCpp, RefusesOtherDtypesAndPaths) {
@@ -243,6 +264,17 @@ TEST(ExportCpp, RefusesOtherDtypesAndPaths) {
   EXPECT_ERROR(io::export_cpp(layer, ones({2, 3}), folder / "no" / "x.cpp"), IoError, "x.cpp");
   EXPECT_ERROR(io::export_cpp(layer, ones({2, 3}), folder / "x.weights"), IoError,
                "extension .cpp");
+}
+
+/// A keyword, and names that the global namespace has.
+TEST(ExportCpp, FilesMayHaveAnyName) {
+  const TemporaryFolder folder;
+  nn::Linear model(3, 2);
+  write_file(folder / "in", "");
+  for (const char* name : {"class", "main", "std", "exp"}) {
+    io::export_cpp(model, ones({1, 3}), folder / concat(name, ".cpp"));
+    EXPECT_EQ(run(folder, compile(concat(name, ".cpp"))).status, 0) << read_file(folder / "err");
+  }
 }
 
 TEST(ExportCpp, TheProgramChecksItsFiles) {

@@ -140,8 +140,11 @@ TEST_F(Hdf5, AFileOfSeveral) {
   for (const auto& entry : file.tensors) names.push_back(entry.name);
   for (const auto& entry : file.left_out) left_out.push_back(entry.name);
   EXPECT_THAT(names, testing::ElementsAre("a", "b/y"));
-  EXPECT_THAT(left_out, testing::ElementsAre("external", "large", "nine", "text"));
-  EXPECT_EQ(file.left_out[0].why, "its data are in another file");
+  EXPECT_THAT(left_out,
+              testing::ElementsAre("elsewhere", "external", "large", "nine", "same", "text"));
+  EXPECT_EQ(file.left_out[0].why, "is in another file");
+  EXPECT_EQ(file.left_out[4].why, "is a soft link, to another name in the file");
+  EXPECT_EQ(file.left_out[1].why, "its data are in another file");
   EXPECT_ERROR(io::load_hdf5(path_, "large"), IoError, "large cannot be a tensor: it has numbers");
   EXPECT_ERROR(io::load_hdf5(path_, "text"), IoError, "its elements are not numbers of a dtype");
   EXPECT_ERROR(io::load_hdf5(path_, "same"), IoError,

@@ -92,6 +92,25 @@ std::string changed(const std::string& name, const json& patch) {
   return file.dump();
 }
 
+/// As Oniguruma, Hugging Face's library, does it.
+TEST(Tokenizer, LinesAndMarks) {
+  const auto with = [](const json& change) { return Tokenizer::from_str(changed("gpt2", change)); };
+  const auto pieces = [&](const json& pattern) {
+    const json split = {{"type", "Split"}, {"pattern", pattern}, {"behavior", "Removed"}};
+    const json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+    return with({{"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {split, level}}}}});
+  };
+  const auto text_without = [&](const json& pattern, const std::string& text) {
+    const Tokenizer tokenizer = pieces(pattern);
+    return tokenizer.decode(tokenizer.encode(text));
+  };
+  EXPECT_EQ(text_without({{"Regex", "^b"}}, "a\nba"), "a\na");  // ^ is the start of each line
+  EXPECT_EQ(text_without({{"Regex", "."}}, "ab\r\nb"), "\n");   // . is all except \n
+  EXPECT_EQ(text_without({{"String", "\\s.\\E"}}, "a\\s.\\Eb c"), "ab c");
+  const Tokenizer bare = with({{"normalizer", {{"type", "StripAccents"}}}});
+  EXPECT_EQ(bare.decode(bare.encode("a\u093eb\u0301")), "ab");
+}
+
 TEST(TokenizerErrors, NameTheFault) {
   const auto read = [](const std::string& json) { return Tokenizer::from_str(json, "t.json"); };
   EXPECT_ERROR(Tokenizer("no/such/file"), IoError, "no/such/file");

@@ -221,6 +221,24 @@ TEST(TorchTraining, BadFiles) {
                "save_torch_training: the metadata have an entry model");
 }
 
+/// A file whose optimizer does not fit changes neither the model nor the schedule.
+TEST(TorchTraining, AFailureChangesNothing) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "run.pth";
+  nn::Linear saved(3, 2), net(3, 2), wider(4, 2);
+  optim::Adam other(wider.parameters(), {.lr = 0.1}), adam(net.parameters(), {.lr = 0.3});
+  wider(ones({1, 4})).sum().backward();
+  other.step();
+  optim::StepLR of_other(other, {.step_size = 1}), schedule(adam, {.step_size = 1});
+  of_other.step();
+  io::save_torch_training(path, {&saved, &other, &of_other});
+  const Tensor before = net.weight.clone();
+  EXPECT_THROW(io::load_torch_training(path, {&net, &adam, &schedule}), Error);
+  EXPECT_TRUE(test::identical(net.weight, before));
+  EXPECT_EQ(schedule.last_step(), 0);
+  EXPECT_EQ(adam.lr(), 0.3);
+}
+
 /// Optimizers without state, and options of several groups.
 TEST(TorchTraining, GroupsAndNoState) {
   const test::TemporaryFolder folder;

@@ -6,7 +6,7 @@ grep -q 'rank 3' "$log" || fail "03_ring does not show its last rank"
 for _ in $(seq 60); do echo "the quick brown fox jumps over the lazy dog"; done >fox.txt
 for model in transformer lstm gru; do
   succeeds "$bin/05_text" --text fox.txt --model $model --steps 60 --every 30 --batch 8 --context 16 --width 32 --layers 1 --sample 20
-  grep -q '^2376 characters for training, 264 for validation, 28 kinds: 4.807 bits each' "$log" || fail "05_text counts otherwise"
+  grep -q '^2376 bytes for training, 264 for validation, 28 kinds: 4.807 bits each' "$log" || fail "05_text counts otherwise"
   # Bits per character of a repetitive text: few, even after so little training.
   awk '/^step 60:/ { seen = 1; bad = $11 + 0 > 2.5 } END { exit bad || !seen }' "$log" || fail "05_text --model $model has learned nothing"
   [ "$(sed -n '/^---$/,/^---$/p' "$log" | wc -c)" = 29 ] || fail "05_text --model $model does not write 20 characters"
