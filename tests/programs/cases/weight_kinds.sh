@@ -59,8 +59,11 @@ fails_saying '\x1b[31m' "$bin/rondo-weights" ls odd.safetensors "$(printf '\033[
 shows_no_escapes "the error of a flag"
 fails_saying '\x1b[31m' "$bin/rondo-doctor" "$(printf '\033[31m')"
 shows_no_escapes "rondo-doctor's error of a flag"
-OMP_NUM_THREADS="$(printf '\033[31m')" succeeds "$bin/rondo-doctor" --seconds 0
-shows_no_escapes "rondo-doctor"
+# LLVM's libomp aborts by itself for such a value.
+if ! ldd "$bin/rondo-doctor" | grep libomp >/dev/null; then
+  OMP_NUM_THREADS="$(printf '\033[31m')" succeeds "$bin/rondo-doctor" --seconds 0
+  shows_no_escapes "rondo-doctor"
+fi
 header='"b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
 for ((i = 0; i < 500; ++i)); do header+=",\"c$i\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}"; done
 safetensors "{\"$(head -c 1000000 /dev/zero | tr '\0' a)\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},$header}" "" >long.safetensors
