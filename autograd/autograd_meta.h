@@ -20,6 +20,7 @@ namespace rondo {
 struct AutogradMeta {
   bool requires_grad = false;     // of a leaf
   bool is_decided = false;        // whether requires_grad_ was called, with true or false
+  bool is_piece = false;          // dist::ZeroSharding: other ranks have the other pieces
   bool is_shown = false;          // Note [Leaves that no visit shows] in nn/shown.h
   std::shared_ptr<Node> grad_fn;  // of a non-leaf
   int output = 0;                 // which output of grad_fn this tensor is

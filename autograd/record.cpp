@@ -5,6 +5,7 @@
 #include "autograd/accumulate_grad.h"
 #include "autograd/trace.h"
 #include "autograd/views.h"
+#include "tensor/backend.h"
 
 namespace rondo {
 
@@ -75,11 +76,11 @@ Tensor as_output(std::span<const Tensor> inputs, const Tensor& y) {
   for (const Tensor& x : inputs) {
     // Tensors of the same memory share the counter of its version.
     if (!x.defined() || x.impl().version != y.impl().version) continue;
-    const Tensor output = x.is_same(y) ? y.alias() : y;
-    output.impl().is_constant_view = true;
-    output.impl().constant_base = x.impl().base ? x.impl().base : x.impl_ptr();
-    return output;
+    const Tensor copy = Tensor::empty_like(y);
+    backend(y).copy(y, copy);
+    return copy;
   }
+  forget_base(y);
   return y;
 }
 

@@ -33,17 +33,15 @@ void check_in_place(const Tensor& x, const char* op, const Tensor& source = {});
 /// share one address.
 void require_distinct_elements(const Tensor& x, const char* op);
 
-/// y as the output of an op with these inputs. If y is one of them, which has a place on the tape
-/// already, another tensor with its memory. An output in an input's memory cannot be modified in
-/// place, because the input's tape would miss it.
+/// y as the output of an op with these inputs. If y is in the memory of an input, which has a place
+/// on the tape already, a copy.
 Tensor as_output(std::span<const Tensor> inputs, const Tensor& y);
 
 /// Returns y. If an input requires a gradient and recording is on, y gets a new N(args...) as its
-/// node; if y is an input, that is another tensor with y's memory.
+/// node; an op that returns an input, or a view of one, gets a copy back.
 template <class N, class... Args>
 Tensor record(std::initializer_list<Tensor> inputs, const Tensor& y, Args&&... args) {
   std::span<const Tensor> in(inputs.begin(), inputs.size());
-  forget_base(y);
   if (!any_requires_grad(in)) return y;
   const Tensor output = as_output(in, y);
   attach(std::make_shared<N>(std::forward<Args>(args)...), in, {&output, 1});
@@ -52,7 +50,6 @@ Tensor record(std::initializer_list<Tensor> inputs, const Tensor& y, Args&&... a
 /// The same for any number of inputs and outputs.
 template <class N, class... Args>
 Tensors record_all(const Tensors& inputs, const Tensors& outputs, Args&&... args) {
-  for (const Tensor& y : outputs) forget_base(y);
   if (!any_requires_grad(inputs)) return outputs;
   Tensors results;
   for (const Tensor& y : outputs) results.push_back(as_output(inputs, y));
@@ -66,20 +63,17 @@ void record_in_place(std::initializer_list<Tensor> inputs, const Tensor& x, Args
   if (any_requires_grad(in))
     attach_in_place(std::make_shared<N>(std::forward<Args>(args)...), in, x);
 }
-/// The same for an op whose outputs share its input's memory.
+/// The same for an op whose outputs are new views of its input.
 template <class N, class... Args>
 Tensors record_views(const Tensor& base, const Tensors& views, Args&&... args) {
-  forget_hidden_base(base, views.size());
-  const Tensors results = record_all<N>({base}, views, std::forward<Args>(args)...);
-  for (const Tensor& view : results) set_base(view, base);
-  return results;
+  if (any_requires_grad({&base, 1}))
+    attach(std::make_shared<N>(std::forward<Args>(args)...), {&base, 1}, views);
+  for (const Tensor& view : views) set_base(view, base);
+  return views;
 }
 template <class N, class... Args>
 Tensor record_view(const Tensor& base, const Tensor& view, Args&&... args) {
-  forget_hidden_base(base, 1);
-  const Tensor result = record<N>({base}, view, std::forward<Args>(args)...);
-  set_base(result, base);
-  return result;
+  return record_views<N>(base, {view}, std::forward<Args>(args)...)[0];
 }
 
 /// f() with recording off.

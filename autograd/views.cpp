@@ -116,13 +116,13 @@ void set_base(const Tensor& view, const Tensor& x) {
   }
 }
 
-void forget_hidden_base(const Tensor& x, std::size_t views) {
+void forget_hidden_base(const Tensor& x) {
   const TensorImpl& view = x.impl();
-  if (!view.base && !view.is_constant_view) return;
+  const bool base_is_gone = view.is_constant_view && view.constant_base.expired();
+  const bool only_x_has_base = view.base != nullptr && view.base.use_count() == 1;
+  if (!base_is_gone && !only_x_has_base) return;
   // Tensors of the same memory share the counter of its version.
-  const long own = 1 + static_cast<long>(views), with_base = own + (view.base ? 1 : 0);
-  if (view.version.use_count() != with_base || view.base.use_count() > 1 || has_old_place(x))
-    return;
+  if (view.version.use_count() != (view.base ? 2 : 1) || has_old_place(x)) return;
   forget_base(x);
 }
 

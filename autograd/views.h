@@ -39,9 +39,9 @@ inline void forget_base(const Tensor& y) {
   y.impl().base = nullptr;
   y.impl().is_constant_view = false;
 }
-/// Calls forget_base(x) if x is a view whose memory nothing else uses, apart from its base, which
-/// nobody else has, and from `views` views of x. Ops that end with a reshape return such tensors.
-void forget_hidden_base(const Tensor& x, std::size_t views = 0);
+/// Calls forget_base(x) if x is a view and nothing else uses its memory, apart from its base, which
+/// nobody else has. Ops that end with a reshape return such tensors. For ops that write to x.
+void forget_hidden_base(const Tensor& x);
 /// Whether x is a view whose base is on the tape and whose own place on the tape is old.
 bool has_old_place(const Tensor& x);
 /// Throws AutogradError if the view x cannot follow its base: set_data gave the base other memory,

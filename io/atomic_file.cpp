@@ -40,7 +40,9 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   const std::string asked = path_;
   bool is_open_file = false;  // such as /dev/stdout: the new file would replace what it leads to
   for (int links = 0; links < 40 && fs::is_symlink(path_, ignored); ++links) {  // or dangling
-    is_open_file = is_open_file || path_.starts_with("/proc/");
+    const std::string folder =
+        fs::weakly_canonical(fs::path(path_).parent_path(), ignored).string();
+    is_open_file = is_open_file || (folder.starts_with("/proc/") && folder.ends_with("/fd"));
     require<IoError>(!is_planted(path_), "cannot write ", path_,
                      ": it is a symbolic link of another user; remove it or choose another name");
     path_ = (fs::path(path_).parent_path() / fs::read_symlink(path_, ignored)).string();

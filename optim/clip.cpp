@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "autograd/autograd_meta.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/reduce.h"
-#include "optim/optimizer.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/record_function.h"
@@ -115,7 +115,7 @@ Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, ClipOptions o
   require(max_norm >= 0, "clip_grad_norm_: max_norm is ", max_norm, ", but must not be negative");
   for (const Tensor& p : parameters)
     require(
-        !p.defined() || !detail::is_part(p),
+        !p.defined() || !autograd_meta(p).is_piece,
         "clip_grad_norm_: a parameter is one of ZeRO's pieces, and the other ranks have the rest; "
         "use ZeroSharding::clip_grad_norm");
   Tensor norm = get_total_norm(gradients(parameters), options);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/autograd_meta.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/unary.h"
@@ -41,7 +42,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   std::vector<Tensor> gradients;
   for (const Tensor& p : optimizer.parameters()) {
     require(
-        !detail::is_part(p) || options_.max_over_ranks,
+        !autograd_meta(p).is_piece || options_.max_over_ranks,
         "GradScaler: a parameter is one of ZeRO's pieces, so that each rank sees other gradients "
         "and would decide for itself whether to skip the step; set max_over_ranks");
     Tensor g = p.grad();

@@ -41,6 +41,11 @@ Tensor beside(const Tensor& p, const Tensor& s) {
   return moved;
 }
 
+/// Whether p is a view of another tensor that still exists, such as one of ZeRO's pieces.
+bool is_part(const Tensor& p) {
+  return p.impl().is_constant_view && !p.impl().constant_base.expired();
+}
+
 void check_gradient(const char* type, std::size_t group, std::size_t index, const Tensor& p,
                     const Tensor& g) {
   require<ShapeError>(g.shape() == p.shape(), type, ": parameter ", index, " of group ", group,
@@ -52,10 +57,6 @@ void check_gradient(const char* type, std::size_t group, std::size_t index, cons
 }
 
 }  // namespace
-
-bool detail::is_part(const Tensor& p) {
-  return p.impl().is_constant_view && !p.impl().constant_base.expired();
-}
 
 Optimizer::Optimizer(std::vector<Tensors> groups, const std::vector<double>& lrs,
                      std::vector<StateEntry> entries, Updates updates)
@@ -86,7 +87,7 @@ void Optimizer::check_group(const Tensors& params, std::size_t g,
             " is not a leaf: it was computed from other tensors");
     require<ShapeError>(is_dense(p), "optimizer: parameter ", i, " of group ", g, " of shape ",
                         p.shape(), " is not dense (strides ", p.strides(), ")");
-    require(is_elementwise_ || !detail::is_part(p), "optimizer: parameter ", i, " of group ", g,
+    require(is_elementwise_ || !is_part(p), "optimizer: parameter ", i, " of group ", g,
             " of shape ", p.shape(),
             " is a part of another tensor (ZeRO splits parameters), but this optimizer does not "
             "work element by element and needs whole parameters; train without ZeRO, or with "

@@ -221,11 +221,6 @@ double option(const char* type, const std::map<std::string, double>& values, con
 void require_nonnegative(const char* type, const char* key, double value);
 }  // namespace detail
 
-namespace detail {
-/// Whether p is a view of another tensor that still exists, such as one of ZeRO's pieces.
-bool is_part(const Tensor& p);
-}  // namespace detail
-
 }  // namespace rondo::optim
 
 // For `auto [beta1, beta2] = options.betas`.

@@ -2,6 +2,7 @@
 // Device: where a tensor's memory is and whose backend computes on it.
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
@@ -15,13 +16,17 @@ struct Device {
   std::int16_t index = 0;
 
   constexpr Device() = default;
-  constexpr Device(Type type, std::int16_t index) : type(type), index(index) {}
+  constexpr explicit Device(Type type, std::int16_t index = 0) : type(type), index(index) {}
   /// x.to("cuda:1"), {.device = "cpu"}: as `parse`.
   Device(const char* text) : Device(parse(text)) {}
   Device(const std::string& text) : Device(parse(text)) {}
+  Device(int index) = delete;  // write Device::cuda(index)
+  Device(std::nullptr_t) = delete;
 
   static constexpr Device cpu() { return {}; }
-  static constexpr Device cuda(int i = 0) { return {Type::cuda, static_cast<std::int16_t>(i)}; }
+  static constexpr Device cuda(int i = 0) {
+    return Device(Type::cuda, static_cast<std::int16_t>(i));
+  }
   constexpr bool is_cpu() const { return type == Type::cpu; }
   constexpr bool is_cuda() const { return type == Type::cuda; }
   constexpr auto operator<=>(const Device&) const = default;

@@ -136,8 +136,12 @@ Tensor softmax_forward(bool log, const Tensor& x, std::int64_t dim) {
 
 Tensor relu(const Tensor& x) { return activation_from_output<ReluDerivative>(UnaryOp::relu, x); }
 Tensor behind_relu(const Tensor& y) {
-  Tensor out = y.as_view(y.shape(), y.strides(), y.storage_offset());  // a separate tensor object
-  return record<ActivationBackward<ReluDerivative>>({y}, out, out, SavedTensor::output);
+  // A tensor of its own, in y's memory, which nobody else sees: `record` would copy.
+  const Tensor out = y.as_view(y.shape(), y.strides(), y.storage_offset());
+  if (any_requires_grad({&y, 1}))
+    attach(std::make_shared<ActivationBackward<ReluDerivative>>(out, SavedTensor::output), {&y, 1},
+           {&out, 1});
+  return out;
 }
 Tensor leaky_relu(const Tensor& x, double slope) {
   return activation_from_input<LeakyReluDerivative>(

@@ -183,7 +183,8 @@ Tensor xlogy(const Tensor& x, const Tensor& y);
 /// minimum(maximum(x, low), high): high if low > high.
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high);
 
-/// Throws DTypeError if `alpha` is not an integer but `dtype` is an integer type.
+/// alpha, or 1 for bools unless alpha is 0. Throws DTypeError if alpha is not an integer but
+/// `dtype` is an integer type.
 double checked_alpha(DType dtype, double alpha, const char* op);
 /// Sums `gradient` down to `shape`: the transpose of broadcasting.
 Tensor sum_to(const Tensor& gradient, const Dims& shape);

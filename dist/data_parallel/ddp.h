@@ -121,7 +121,7 @@ class DistributedDataParallel {
   }
   DistributedDataParallel& eval() { return train(false); }
   bool is_training() const { return model_.is_training(); }
-  /// Also of the gradients that ZeroSharding keeps, which the model's own zero_grad does not know.
+  /// Also zeroes the gradients of ZeroSharding's pieces, unlike the model's own zero_grad.
   void zero_grad();
 
   const DdpOptions& options() const { return options_; }

@@ -32,9 +32,11 @@ void DistributedDataParallel::leave_out(std::size_t parameter) {
   if (!tensor.grad().defined()) {
     slots_[parameter].zero_();
   } else {
-    require<CommError>(tensor.grad().data_ptr() == slots_[parameter].data_ptr(), "rank ",
-                       comm_->rank_in_world(), ": the gradient of ", name,
-                       ", which backward did not reach, is not in its bucket (set_grad)");
+    require<CommError>(
+        tensor.grad().data_ptr() == slots_[parameter].data_ptr(), "rank ", comm_->rank_in_world(),
+        ": the gradient of ", name,
+        ", which backward did not reach, is not in its bucket (set_grad, backward with "
+        "create_graph, a change of dtype or device, or a second wrapper)");
   }
   --buckets_[bucket_of_[parameter]].pending;
 }

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "autograd/grad_mode.h"
 #include "dist/data_parallel/fnv.h"
 #include "tensor/error.h"
 
@@ -57,18 +56,8 @@ void check_same_model(nn::Module& model, Communicator& comm) {
 }
 
 void broadcast_model(nn::Module& model, Communicator& comm) {
-  const NoGradGuard no_grad;
-  for (const auto& list : {model.named_parameters(), model.named_buffers()}) {
-    for (const auto& [name, x] : list) {
-      if (x.is_contiguous(x.suggested_format())) {
-        comm.broadcast(x);
-      } else {  // such as a parameter that is a transposed matrix
-        const Tensor copy = x.clone(), dense = copy.contiguous();
-        comm.broadcast(dense);
-        x.copy_(dense);
-      }
-    }
-  }
+  for (auto& named : model.named_parameters()) comm.broadcast(named.tensor);
+  for (auto& named : model.named_buffers()) comm.broadcast(named.tensor);
 }
 
 KnownParameters::KnownParameters(nn::Module& model, std::string wrapper, bool with_buffers)

@@ -2,13 +2,15 @@
 
 #include <omp.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
+#include <vector>
 
 namespace rondo::cpu {
 namespace {
@@ -53,6 +55,25 @@ class SleepingTeam {
   std::thread owner_;  // the last member: its thread uses the others
 };
 
+/// Whether n more threads can be started. libgomp ends the program if it cannot start one.
+bool can_start(int n) {
+  std::vector<std::thread> threads;
+  bool can = true;
+  {
+    std::mutex gate;
+    std::unique_lock lock(gate);
+    try {
+      threads.reserve(static_cast<std::size_t>(n));
+      while (n-- > 0) threads.emplace_back([&gate] { const std::scoped_lock wait(gate); });
+    } catch (const std::exception&) {
+      can = false;
+    }
+    lock.unlock();
+    for (std::thread& thread : threads) thread.join();
+  }
+  return can;
+}
+
 std::atomic<Clock::rep> next_check{0};
 std::mutex team_mutex;
 // Guarded by team_mutex.
@@ -60,6 +81,8 @@ Clock::time_point crowded_at;
 double last_time = 0;
 long last_switches = 0;
 SleepingTeam* team = nullptr;  // never destroyed at exit, when threads may no longer be joined
+pid_t teams_process = 0;
+bool is_possible = true;
 
 }  // namespace
 
@@ -79,12 +102,15 @@ void share_cores() {
       static_cast<double>(usage.ru_nivcsw - last_switches) > most_switches * (time - last_time);
   last_time = time;
   last_switches = usage.ru_nivcsw;
+  if (team != nullptr && getpid() != teams_process) team = nullptr;  // a fork has no copy of it
   if (crowded) {
     crowded_at = now;
-    try {
-      if (team == nullptr) team = new SleepingTeam(omp_get_num_procs());
-    } catch (const std::system_error&) {  // no more threads: the long waits stay
-    }
+    if (team != nullptr || !is_possible) return;
+    const int size = omp_get_num_procs();
+    is_possible = can_start(size);
+    if (!is_possible) return;  // the long waits stay
+    team = new SleepingTeam(size);
+    teams_process = getpid();
   } else if (team != nullptr && now - crowded_at > short_waits_last) {
     delete team;
     team = nullptr;

@@ -4,8 +4,8 @@
 // Note [Shared cores]
 // GCC's OpenMP threads wait actively at the end of each parallel loop, for 300,000 turns, before
 // they sleep. If another process uses one of the cores, the waiting threads take the time of the
-// thread that they wait for: next to one busy process on two cores, a step of ResNet-20 took 3.0
-// times as long as alone. With short waits it takes 2.0 times as long. But short waits cost 4 to
+// thread that they wait for: next to one busy process on two cores, a step of ResNet-20 took 2.7
+// times as long as alone. With short waits it takes 2.1 times as long. But short waits cost 4 to
 // 10 % when nothing else runs, so rondo uses them only while the kernel takes cores from its
 // threads.
 //
@@ -18,7 +18,8 @@ namespace rondo::cpu {
 
 /// Compares how often the kernel took a core from this process since the last call with the time
 /// that it computed, and changes to short or to long waits. To be called again and again, such as
-/// once per step. A call costs about 30 ns, and ten times a second 1 us. Thread-safe.
+/// once per step. A call costs about 30 ns, and ten times a second 1 us;
+/// to start or end the second team takes a moment more. Thread-safe.
 void share_cores();
 
 }  // namespace rondo::cpu

@@ -39,8 +39,9 @@ TEST(AtomicFile, FollowsLinksAndRefusesWhatIsNoFile) {
   // As for /dev/stdout, a file would be replaced that the process still writes to.
   test::write_file(folder / "log", "a line");
   const int log = ::open((folder / "log").c_str(), O_WRONLY);
-  EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(concat("/proc/self/fd/", log)); }),
-              HasSubstr("it is a file that this process has open"));
+  for (const char* descriptors : {"/proc/self/fd/", "/dev/fd/"})
+    EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(concat(descriptors, log)); }),
+                HasSubstr("it is a file that this process has open"));
   ::close(log);
   EXPECT_EQ(test::read_file(folder / "log"), "a line");
 }

@@ -41,8 +41,8 @@ namespace {
 constexpr std::int64_t math_block = 16;
 
 /// exp(x), or 0 where that is below 1.7e-38, about the smallest normal float: for weights and
-/// probabilities, whose x is not above 88. The error is at most 1.01 ulp. The compiler inlines it,
-/// other than the vector version of exp, and a masked score, which is -inf, takes no longer.
+/// probabilities, whose x is not above 88. The error is at most 1.02 ulp. The compiler inlines it,
+/// unlike the vector version of exp, and a masked score, which is -inf, takes no longer.
 ///
 /// With x = n ln 2 + r and |r| <= ln 2 / 2 it is 2^n exp(r), and exp(r) is 1 + r + r^2 q(r) with
 /// the polynomial q of degree 4 whose largest relative error is smallest (3e-9).

@@ -7,6 +7,7 @@
 
 #include "optim/adam.h"
 #include "optim/adam_family.h"
+#include "optim/adaptive.h"
 #include "optim/clip.h"
 #include "optim/grad_scaler.h"
 #include "optim/layerwise.h"
@@ -199,13 +200,29 @@ TEST(Zero, BadInput) {
     DistributedDataParallel ddp(model, comm);
     ZeroSharding zero(ddp);
     EXPECT_THROW(zero.clip_grad_norm(0), Error);
-    EXPECT_ERROR(optim::clip_grad_norm_(zero.parameters(), 1), Error,
-                 "use ZeroSharding::clip_grad_norm");
-    optim::SGD sgd(zero.parameters(), {.lr = 0.1});
-    optim::GradScaler scaler(Device::cpu());
-    EXPECT_ERROR(scaler.step(sgd), Error, "set max_over_ranks");
+    optim::clip_grad_norm_(zero.parameters(), 1);  // the only rank has all pieces
     EXPECT_THAT(test::failure_of([&] { ZeroSharding another(ddp); }),
                 ::testing::HasSubstr("there is a comm hook already: zero"));
+  });
+}
+
+TEST_P(ZeroTest, RefusesWhatWouldSeeOnlyThisRanksPieces) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    if (comm->world_size() == 1) return;
+    test::TinyMlp model;
+    DistributedDataParallel ddp(model, comm, {.buckets = tiny_buckets});
+    ZeroSharding zero(ddp);
+    optim::RMSprop rmsprop(zero.parameters(), {.lr = 0.01});
+    for (int step = 0; step < 2; ++step) {
+      const test::Batch batch = test::batch_of({20}, step, f32);
+      cross_entropy(ddp(batch.x), batch.y).backward();
+      rmsprop.step();
+      zero.gather();
+      EXPECT_ERROR(optim::clip_grad_norm_(zero.parameters(), 1), Error,
+                   "use ZeroSharding::clip_grad_norm");
+      optim::GradScaler scaler(Device::cpu());
+      EXPECT_ERROR(scaler.step(rmsprop), Error, "set max_over_ranks");
+    }
   });
 }
 

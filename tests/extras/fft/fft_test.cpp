@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "autograd/gradcheck.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
@@ -124,6 +126,15 @@ TEST_F(Fourier, TheInverseUndoesTheTransform) {
   const Tensor t = randn({4, 6}, {.dtype = f64});
   EXPECT_TRUE(all_close(fft::rfft(t.t()), fft::rfft(t.t().contiguous()), 0));
   EXPECT_EQ(fft::rfft(zeros({0, 4})).shape(), (Dims{0, 3, 2}));
+}
+
+// The imaginary parts of the first and of the middle frequency have no part in a real signal.
+TEST_F(Fourier, TheRealInverseReadsNoImaginaryPartThatCannotBe) {
+  const Tensor spectrum = fft::rfft(randn({8}, {.dtype = f64}));
+  const Tensor expected = fft::irfft(spectrum), odd = spectrum.clone();
+  odd[0][1].fill_(NAN);
+  odd[4][1].fill_(INFINITY);
+  EXPECT_TRUE(test::all_close(fft::irfft(odd), expected, 1e-14));
 }
 
 TEST_F(Fourier, SecondDerivatives) {

@@ -198,6 +198,15 @@ TEST_F(Linalg, TheGradientOfDetOfASingularMatrixIsItsCofactors) {
   EXPECT_TRUE(all_close(b.grad(), zeros({3, 3}, {.dtype = f64}), 1e-13));
 }
 
+// A large matrix must not cost the others of its batch their digits.
+TEST_F(Linalg, MatrixExpScalesEachMatrixByItself) {
+  const Tensor small = tensor<float>({-0.01F, 0.02F, 0.03F, -0.02F}, {2, 2});
+  const Tensor large = tensor<float>({-4000, 1, 1, -4000}, {2, 2});
+  const Tensor both = linalg::matrix_exp(stack({small, large}));
+  EXPECT_TRUE(test::identical(both[0], linalg::matrix_exp(small)));
+  EXPECT_NEAR(both[0][0][0].item<float>(), 0.990345895, 1e-7);
+}
+
 TEST_F(Linalg, SecondDerivatives) {
   manual_seed(6);
   const Tensor a = randn({3, 3}, {.dtype = f64}).requires_grad_();
