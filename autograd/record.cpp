@@ -102,11 +102,9 @@ void check_in_place(const Tensor& x, const char* op, const Tensor& source) {
       !(x.is_leaf() && x.requires_grad()), op,
       ": a leaf that requires a gradient is being modified in place; do it under "
       "NoGradGuard");
-  require<AutogradError>(
-      !x.impl().is_constant_view, op, ": a view of shape ", x.shape(),
-      " was taken under NoGradGuard (or is what a node of your own returned), but "
-      "is modified outside it, so gradients would miss the write; take the view "
-      "outside, too, or clone it");
+  require<AutogradError>(!x.impl().is_constant_view, op, ": a view of shape ", x.shape(),
+                         " was taken under NoGradGuard, but is modified outside it, so "
+                         "gradients would miss the write; take the view outside, too");
   if (const Tensor base(x.impl().base); base.defined()) {
     require<AutogradError>(!(base.is_leaf() && base.requires_grad()), op,
                            ": a view of a leaf that requires a gradient is being modified in "

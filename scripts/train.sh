@@ -24,7 +24,7 @@ repository=$PWD
 
 ./scripts/setup.sh core
 
-# ---- Build. An existing build folder keeps its settings.
+# ---- Build. An existing build folder keeps its settings, except that the examples are built.
 configure=()
 if [ ! -e build/CMakeCache.txt ]; then
   configure=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DRONDO_TESTS=OFF)

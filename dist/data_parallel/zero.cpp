@@ -122,8 +122,8 @@ class ZeroSharding::Hook final : public CommHook {
       if (begin >= end) continue;
       const Tensor piece = Tensor::over(memory, begin, {end - begin}, {1}, p.dtype());
       piece.requires_grad_();
-      // Optimizers that need whole parameters recognise a piece by this.
       autograd_meta(piece).is_piece = comm.world_size() > 1;
+      // Optimizers that need whole parameters recognise a piece by this, also on a single rank.
       piece.impl().is_constant_view = true;
       piece.impl().constant_base = p.impl_ptr();
       shard.pieces.push_back({.name = parameter.name,

@@ -100,7 +100,7 @@ Normalizer make_normalizer(const json& object, int depth) {
   if (const auto form = forms.find(type); form != forms.end())
     return [form = form->second](const std::string& text) { return normalized(text, form); };
   if (type == "Lowercase") return [](const std::string& text) { return lower_case(text); };
-  if (type == "StripAccents") return without_all_marks;
+  if (type == "StripAccents") return [](const std::string& text) { return without(is_mark, text); };
   if (type == "Replace") return make_replace(object);
   if (type == "Prepend") {
     return [start = text_of(object, "prepend", "Prepend")](const std::string& text) {
@@ -114,7 +114,7 @@ Normalizer make_normalizer(const json& object, int depth) {
                strip = field_or(object, "strip_accents", lower);
     return [=](const std::string& text) {
       std::string y = bert_cleaned(text, clean, chinese);
-      if (strip) y = without_marks(normalized(y, NormalForm::nfd));
+      if (strip) y = without(is_nonspacing_mark, normalized(y, NormalForm::nfd));
       return lower ? lower_case(y) : y;
     };
   }

@@ -62,15 +62,9 @@ std::string replaced(const std::string& text, const std::string& from, const std
   return out.append(text, done);
 }
 
-std::string without_marks(const std::string& text) {
+std::string without(bool (*is_unwanted)(char32_t), const std::string& text) {
   std::u32string all = code_points(text);
-  std::erase_if(all, is_nonspacing_mark);
-  return to_utf8(all);
-}
-
-std::string without_all_marks(const std::string& text) {
-  std::u32string all = code_points(text);
-  std::erase_if(all, is_mark);
+  std::erase_if(all, is_unwanted);
   return to_utf8(all);
 }
 

@@ -12,11 +12,8 @@ using Texts = std::vector<std::string>;
 
 /// The text with each `from` replaced. Throws IoError if `from` is empty.
 std::string replaced(const std::string& text, const std::string& from, const std::string& to);
-/// The text without accents and other marks, which must be characters of their own
-/// (NormalForm::nfd).
-std::string without_marks(const std::string& text);
-/// Without marks of all kinds, as the normalizer StripAccents leaves it.
-std::string without_all_marks(const std::string& text);
+/// The text without some characters, such as accents (is_mark, after NormalForm::nfd).
+std::string without(bool (*is_unwanted)(char32_t), const std::string& text);
 /// BERT's: removes control characters, makes all white space a space, and puts spaces around
 /// Chinese characters.
 std::string bert_cleaned(const std::string& text, bool clean_text, bool handle_chinese_chars);

@@ -58,19 +58,17 @@ class SleepingTeam {
 /// Whether n more threads can be started. libgomp ends the program if it cannot start one.
 bool can_start(int n) {
   std::vector<std::thread> threads;
+  std::mutex gate;
+  std::unique_lock lock(gate);
   bool can = true;
-  {
-    std::mutex gate;
-    std::unique_lock lock(gate);
-    try {
-      threads.reserve(static_cast<std::size_t>(n));
-      while (n-- > 0) threads.emplace_back([&gate] { const std::scoped_lock wait(gate); });
-    } catch (const std::exception&) {
-      can = false;
-    }
-    lock.unlock();
-    for (std::thread& thread : threads) thread.join();
+  try {
+    threads.reserve(static_cast<std::size_t>(n));
+    while (n-- > 0) threads.emplace_back([&gate] { const std::scoped_lock wait(gate); });
+  } catch (const std::exception&) {
+    can = false;
   }
+  lock.unlock();
+  for (std::thread& thread : threads) thread.join();
   return can;
 }
 

@@ -18,8 +18,7 @@ namespace rondo::cpu {
 
 /// Compares how often the kernel took a core from this process since the last call with the time
 /// that it computed, and changes to short or to long waits. To be called again and again, such as
-/// once per step. A call costs about 30 ns, and ten times a second 1 us;
-/// to start or end the second team takes a moment more. Thread-safe.
+/// once per step. Thread-safe.
 void share_cores();
 
 }  // namespace rondo::cpu

@@ -38,14 +38,23 @@ std::int64_t numel_of_all(const Tensors& tensors) {
   return numel;
 }
 
+/// Two models in f64 with the same weights.
+struct Pair {
+  test::TinyMlp whole, sharded;
+};
+Pair two_alike() {
+  Pair pair;
+  for (test::TinyMlp* model : {&pair.whole, &pair.sharded}) {
+    model->to(f64);
+    test::set_weights(*model, 5);
+  }
+  return pair;
+}
+
 // Adam with weight decay and clipped gradients, two micro-batches per step.
 TEST_P(ZeroTest, EqualsUnsharded) {
   on_ranks([](std::shared_ptr<Communicator> comm) {
-    test::TinyMlp whole, sharded;
-    for (test::TinyMlp* model : {&whole, &sharded}) {
-      model->to(f64);
-      test::set_weights(*model, 5);
-    }
+    auto [whole, sharded] = two_alike();
     DistributedDataParallel whole_ddp(whole, comm, {.buckets = tiny_buckets});
     DistributedDataParallel ddp(sharded, comm, {.buckets = tiny_buckets});
     ZeroSharding zero(ddp);
@@ -148,11 +157,7 @@ TEST_P(ZeroTest, ShardsAnOptimizerGroupByGroup) {
 // Elements of all kinds of state, with a rate that changes.
 TEST_P(ZeroTest, EqualsUnshardedWithAComposedOptimizer) {
   on_ranks([](std::shared_ptr<Communicator> comm) {
-    test::TinyMlp whole, sharded;
-    for (test::TinyMlp* model : {&whole, &sharded}) {
-      model->to(f64);
-      test::set_weights(*model, 5);
-    }
+    auto [whole, sharded] = two_alike();
     DistributedDataParallel whole_ddp(whole, comm, {.buckets = tiny_buckets});
     DistributedDataParallel ddp(sharded, comm, {.buckets = tiny_buckets});
     ZeroSharding zero(ddp);
@@ -230,11 +235,7 @@ TEST_P(ZeroTest, RefusesWhatWouldSeeOnlyThisRanksPieces) {
 TEST_P(ZeroTest, ZeroGradAndAbandonStepReachThePieces) {
   for (const bool abandons : {false, true}) {
     on_ranks([abandons](std::shared_ptr<Communicator> comm) {
-      test::TinyMlp whole, sharded;
-      for (test::TinyMlp* model : {&whole, &sharded}) {
-        model->to(f64);
-        test::set_weights(*model, 5);
-      }
+      auto [whole, sharded] = two_alike();
       DistributedDataParallel whole_ddp(whole, comm, {.buckets = tiny_buckets});
       DistributedDataParallel ddp(sharded, comm, {.buckets = tiny_buckets});
       ZeroSharding zero(ddp);
