@@ -62,14 +62,14 @@ __attribute__((always_inline)) RONDO_HD inline T erfinv(T y) {
   const T size = std::abs(y), inside = select(size < T(1), size, T(0));
   constexpr T a = T(0.147);
   const T log = std::log1p(-inside * inside), half = T(2 / pi) / a + log / 2;
-  T x = std::sqrt(-log / a / (half + std::sqrt(half * half - log / a)));
-  for (int step = 0; step < 2; ++step) {
+  const auto halley = [inside](T x) {
     // Near 1, erf loses the digits that its complement keeps.
     const T near_0 = std::erf(x) - inside, near_1 = (1 - inside) - std::erfc(x);
     const T error = inside < T(0.5) ? near_0 : near_1;
     const T newton = error / (T(two_over_sqrt_pi) * std::exp(-x * x));
-    x -= newton / (1 + x * newton);
-  }
+    return x - newton / (1 + x * newton);
+  };
+  const T x = halley(halley(std::sqrt(-log / a / (half + std::sqrt(half * half - log / a)))));
   const T beyond =
       size == T(1) ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::quiet_NaN();
   return std::copysign(size < T(1) ? x : beyond, y);

@@ -228,8 +228,9 @@ void add_to_row(C* row, std::int64_t step, const PoolWindow& columns, C share) {
   }
 }
 
-template <class C, class T, bool together>
+template <class T, bool together>
 void average_backward(const Tensor& dy_tensor, const Tensor& dx_tensor, const WindowGrid& windows) {
+  using C = Compute<T>;
   const Planes<C, together> dx(dx_tensor);
   const Planes<T, together> dy(dy_tensor);
   auto spread_run = [&](std::int64_t image, std::int64_t channel, auto channels) {
@@ -263,11 +264,8 @@ void average_backward(const Tensor& dy_tensor, const Tensor& dx_tensor, const Wi
 }
 
 void average_backward(const Tensor& dy, const Tensor& dx, const WindowGrid& windows) {
-  visit_float_compute(dx.dtype(), "avg_pool2d_backward", [&]<class C>() {
-    visit_float(dy.dtype(), "avg_pool2d_backward", [&]<class T>() {
-      visit_layout([&]<bool together>() { average_backward<C, T, together>(dy, dx, windows); }, dx,
-                   dy);
-    });
+  visit_float(dy.dtype(), "avg_pool2d_backward", [&]<class T>() {
+    visit_layout([&]<bool together>() { average_backward<T, together>(dy, dx, windows); }, dx, dy);
   });
 }
 
@@ -381,10 +379,9 @@ void CpuBackend::do_max_pool2d_backward(const Tensor& dy, const Tensor& indices,
                                         const Pool2dParams&, const Tensor& dx) {
   do_fill(dx, 0);
   in_wide(*this, dx, "max_pool2d_backward", [&](const Tensor& wide) {
-    visit_float_compute(wide.dtype(), "max_pool2d_backward", [&]<class C>() {
-      visit_float(dy.dtype(), "max_pool2d_backward", [&]<class T>() {
-        for_each_maximum<C, T>(wide, dy, indices, [](C& at, T g) { at += static_cast<C>(g); });
-      });
+    visit_float(dy.dtype(), "max_pool2d_backward", [&]<class T>() {
+      using C = Compute<T>;
+      for_each_maximum<C, T>(wide, dy, indices, [](C& at, T g) { at += static_cast<C>(g); });
     });
   });
 }

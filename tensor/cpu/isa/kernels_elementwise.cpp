@@ -7,6 +7,9 @@
 namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
+// Each op has a function of its own (noinline): one function with all loops takes longer to
+// compile.
+//
 // If an op calls a function of vector_math.h, the remainder of a row of floats or of bf16 goes
 // through the same loop as a whole block, padded with ones.
 
@@ -47,7 +50,7 @@ Index rest_of(Op op, Index n) {
 template <class S>
 void unary(UnaryOp op, OpParams params, const S* x, S* y, std::int64_t n) {
   const std::int64_t rest = rest_of<S>(op, n);
-  visit_unary<Compute<S>>(op, params, [=](auto f) {
+  const auto run = [=](auto f) __attribute__((noinline)) {
     // A call that is not inlined would keep the loop from using vector instructions.
     const auto loop = [f](const S* from, S* to, std::int64_t count) __attribute__((flatten)) {
 #pragma omp simd
@@ -61,7 +64,8 @@ void unary(UnaryOp op, OpParams params, const S* x, S* y, std::int64_t n) {
       loop(block, block, block_of<S>);
       for (std::int64_t i = 0; i < rest; ++i) y[n - rest + i] = block[i];
     }
-  });
+  };
+  visit_unary<Compute<S>>(op, params, run);
 }
 
 // The ops of remainders call the C library for each number. Where no quotient is too large, which
@@ -100,8 +104,9 @@ void binary(BinaryOp op, OpParams params, const S* a, Index a_step, const S* b, 
   const Index rest = rest_of<S>(op, n);
   constexpr Index repeats = 4 * block_of<S>;
   const Index length = a_step != 0 && b_step != 0 ? n : repeats;
-  const auto run = [=](auto f) {
-    const auto loop = [f](const S* left, const S* right, S* to, Index count) {
+  const auto run = [=](auto f) __attribute__((noinline)) {
+    const auto loop = [f](const S* left, const S* right, S* to, Index count)
+        __attribute__((flatten)) {
 #pragma omp simd
       for (Index i = 0; i < count; ++i) narrow(f(widen(left[i]), widen(right[i])), to[i]);
     };

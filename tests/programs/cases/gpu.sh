@@ -34,7 +34,7 @@ grep -q '"algorithm"' sums.json || fail "all_reduce --device cuda: no algorithm 
 if [ -n "${RONDO_DATA:-}" ]; then
   weights=$RONDO_DATA/weights/cifar10_resnet20_zip.pth
   succeeds "$(on_gpu 04_fine_tune)" --weights "$weights" --images 50 --test-images 4 --epochs 1 --device cuda
-  [ ! -x "$bin/speedrun" ] || succeeds "$(on_gpu speedrun)" --limit 1 --batch 1 --test-limit 1 --epochs 2 --device cuda --amp bf16
+  [ ! -x "$bin/speedrun" ] || succeeds "$(on_gpu speedrun)" --limit 1 --batch 1 --test-limit 1 --epochs 1 --device cuda --amp bf16
   succeeds "$(on_gpu 06_quantize)" --train-steps 5 --test-images 100 --hidden 32 --device cuda
   succeeds "$(on_gpu 06_quantize)" --model resnet --weights "$weights" --calibration 4 --qat-steps 1 --batch 4 --test-images 4 --device cuda
 fi
