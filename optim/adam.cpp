@@ -49,7 +49,10 @@ AdamW::AdamW(std::vector<ParamGroup<AdamWOptions>> groups)
 
 AdamBase::AdamBase(bool decoupled, const std::vector<ParamGroup<AdamOptions>>& groups)
     : Optimizer(detail::params_of(groups), detail::lrs_of(groups),
-                {{"step", StateEntry::scalar}, {"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq"}}),
+                {{"step", StateEntry::scalar},
+                 {"exp_avg"},
+                 {"exp_avg_sq"},
+                 {"max_exp_avg_sq", StateEntry::like_parameter, true}}),
       decoupled_(decoupled),
       steps_(groups.size()) {
   for (const auto& group : groups) options_.push_back(checked(type(), group.options));

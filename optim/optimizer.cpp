@@ -306,11 +306,14 @@ void Optimizer::check_tensors(const OptimizerState& state) const {
   std::set<std::string> names;
   for (const auto& [name, tensor] : state.tensors) {
     require(names.insert(name).second, type(), ".load_state_dict: \"", name, "\" appears twice");
+    locate(name);
   }
   for (const auto& [name, tensor] : state.tensors) {
     auto [g, index, entry] = locate(name);
-    for (std::size_t k = 0; k < entry; ++k) {  // e.g. moments without a step count
-      if (entries_[k].is_optional) continue;
+    for (std::size_t k = 0; k < entries_.size(); ++k) {  // e.g. moments without a step count
+      // Vectors of a whole group appear one after the other.
+      if (entries_[k].is_optional || (k > entry && entries_[k].kind != StateEntry::like_parameter))
+        continue;
       std::string needed = name.substr(0, name.find('.') + 1) + entries_[k].name;
       require(names.contains(needed), type(), ".load_state_dict: there is \"", name,
               "\", but no \"", needed, "\"");

@@ -76,6 +76,9 @@ class ZeroSharding::Hook final : public CommHook {
 
   void gather(Communicator& comm) {
     NoGradGuard no_grad;
+    require(!waits_for_step() || is_optimized(),
+            "ZeroSharding: no optimizer has this rank's pieces of the parameters, so its step has "
+            "changed nothing; make it with zero.parameters(), or call zero.shard(optimizer)");
     std::vector<Work> works;
     for (const Shard& shard : shards_)
       works.push_back(all_gather(comm, shard.parameters, shard.own_parameters));
@@ -87,6 +90,18 @@ class ZeroSharding::Hook final : public CommHook {
   }
 
  private:
+  bool waits_for_step() const {
+    return std::ranges::any_of(shards_, [](const Shard& shard) { return shard.is_before_step; });
+  }
+  /// Whether anybody else holds a piece, as an optimizer does, or has ever changed one.
+  bool is_optimized() const {
+    return std::ranges::any_of(shards_, [](const Shard& shard) {
+      return std::ranges::any_of(shard.pieces, [](const Piece& piece) {
+        return piece.tensor.impl_ptr().use_count() > 1 || piece.tensor.version() > 0;
+      });
+    });
+  }
+
   struct Piece {
     std::string name;
     Tensor parameter, tensor, gradient;

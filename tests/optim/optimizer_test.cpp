@@ -180,6 +180,9 @@ TEST(Optimizer, StateMustFit) {
   EXPECT_THAT(load([](auto& s) { s.tensors[1].name = s.tensors[2].name; }), HasSubstr("twice"));
   EXPECT_THAT(load([](auto& s) { s.tensors.erase(s.tensors.begin()); }),
               HasSubstr("there is \"0.exp_avg\", but no \"0.step\""));
+  const auto is_second_moment = [](const auto& t) { return t.name == "0.exp_avg_sq"; };
+  EXPECT_THAT(load([&](auto& s) { std::erase_if(s.tensors, is_second_moment); }),
+              HasSubstr("there is \"0.step\", but no \"0.exp_avg_sq\""));
   EXPECT_THAT(load([](auto& s) { s.tensors[1].tensor = ones({8}); }), HasSubstr("[8]"));
 }
 

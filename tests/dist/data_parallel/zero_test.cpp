@@ -256,6 +256,27 @@ TEST_P(ZeroTest, ZeroGradAndAbandonStepReachThePieces) {
   }
 }
 
+// An optimizer of the model's parameters has no gradients to step with.
+TEST_P(ZeroTest, GatherRefusesAStepThatChangedNothing) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model;
+    DistributedDataParallel ddp(model, comm, {.buckets = tiny_buckets});
+    ZeroSharding zero(ddp);
+    zero.gather();  // before any backward there is nothing to miss
+    optim::SGD sgd(model.parameters(), {.lr = 0.1});
+    const test::Batch batch = test::batch_of({20}, comm->rank(), f32);
+    cross_entropy(ddp(batch.x), batch.y).backward();
+    sgd.step();
+    EXPECT_THAT(test::failure_of([&] { zero.gather(); }),
+                ::testing::HasSubstr("no optimizer has this rank's pieces of the parameters"));
+    {
+      NoGradGuard no_grad;  // a step by hand
+      for (const Tensor& piece : zero.parameters()) piece.sub_(piece.grad());
+    }
+    zero.gather();
+  });
+}
+
 // Without no_sync: the averages of the two add up, as under plain DDP.
 TEST_P(ZeroTest, BackwardsAddUpUntilTheyAreZeroed) {
   on_ranks([](std::shared_ptr<Communicator> comm) {
