@@ -8,8 +8,8 @@
 // The two sums over rows are added in f32 over 64 rows, and then in f64. With many rows, the rows
 // are split into parts, and the same pass computes dx. With few long rows, or without dx, the
 // columns are split into parts. The choice and the number of parts depend only on the sizes, so the
-// bits do not depend on the number of threads. Rows of 16-bit floats are widened to f32 one at a
-// time, and results are rounded once.
+// bits do not depend on the number of threads. The kernels read and write rows of f32 and of bf16;
+// rows of f16 are widened to f32 one at a time. Results are rounded once.
 
 #include <algorithm>
 #include <array>
@@ -31,28 +31,54 @@ std::vector<float> factors(const Tensor& v, std::int64_t n, float value) {
   return all;
 }
 
-/// n elements of a row in f32. What a kernel reads is the tensor's own memory, or a copy of 16-bit
-/// floats. What it writes likewise, and `store` rounds the copy.
-class FloatRow {
+template <class S>
+constexpr DType row_dtype = std::is_same_v<S, Bf16Bits> ? bf16 : f32;
+
+template <class S>
+const LayerNormKernels<S>& kernels_of() {
+  if constexpr (std::is_same_v<S, Bf16Bits>)
+    return kernels().layer_norm_bf16;
+  else
+    return kernels().layer_norm;
+}
+
+/// n elements of a row as S. What a kernel reads is the tensor's own memory, or an f32 copy of f16.
+/// What it writes likewise, and `store` rounds the copy.
+template <class S>
+class Row {
  public:
-  FloatRow(const Tensor& t, std::int64_t n) : dtype_(t.dtype()), data_(t.data_ptr()) {
-    if (dtype_ != f32) copy_.resize(static_cast<std::size_t>(n));
+  Row(const Tensor& t, std::int64_t n)
+      : dtype_(t.dtype()), data_(t.data_ptr()), copies_(dtype_ != row_dtype<S>) {
+    if (copies_) copy_.resize(static_cast<std::size_t>(n));
   }
-  const float* load(std::int64_t offset, std::int64_t n) {
-    return dense_line(dtype_, data_, offset, 1, n, copy_.data());
+  const S* load(std::int64_t offset, std::int64_t n) {
+    if constexpr (std::is_same_v<S, float>) {
+      if (copies_) cpu::load(dtype_, data_, offset, 1, n, copy_.data());
+    }
+    return to_write(offset);
   }
-  float* to_write(std::int64_t offset) {
-    return dtype_ == f32 ? static_cast<float*>(data_) + offset : copy_.data();
+  S* to_write(std::int64_t offset) {
+    return copies_ ? copy_.data() : static_cast<S*>(data_) + offset;
   }
   void store(std::int64_t offset, std::int64_t n) const {
-    if (dtype_ != f32) cpu::store(dtype_, data_, offset, 1, n, copy_.data());
+    if constexpr (std::is_same_v<S, float>) {
+      if (copies_) cpu::store(dtype_, data_, offset, 1, n, copy_.data());
+    }
   }
 
  private:
   DType dtype_;
   void* data_;
-  std::vector<float> copy_;
+  bool copies_;
+  std::vector<S> copy_;
 };
+
+/// Calls f.operator()<S>() with the type of the rows: bf16 if all tensors are, otherwise f32.
+template <class F, class... Ts>
+void visit_rows(const F& f, const Ts&... tensors) {
+  const bool all_bf16 = ((!tensors.defined() || tensors.dtype() == bf16) && ...);
+  all_bf16 ? f.template operator()<Bf16Bits>() : f.template operator()<float>();
+}
 
 /// The inputs from which the gradients are computed.
 struct Rows {
@@ -70,6 +96,7 @@ struct Rows {
 };
 
 /// Computes rows of dx, one after the other.
+template <class S>
 class BackwardRow {
  public:
   /// dx must be defined.
@@ -78,24 +105,24 @@ class BackwardRow {
   /// Also adds to dgamma and dbeta, unless they are null.
   void compute(std::int64_t r, float* dgamma, float* dbeta) {
     const std::int64_t n = rows_.n;
-    kernels().layer_norm.backward(dy_.load(r * n, n), x_.load(r * n, n), n, scale_.data(),
-                                  rows_.mean_of(r), rows_.invstd[r], dx_.to_write(r * n), dgamma,
-                                  dbeta);
+    kernels_of<S>().backward(dy_.load(r * n, n), x_.load(r * n, n), n, scale_.data(),
+                             rows_.mean_of(r), rows_.invstd[r], dx_.to_write(r * n), dgamma, dbeta);
     dx_.store(r * n, n);
   }
 
  private:
   const Rows& rows_;
   const std::vector<float>& scale_;
-  FloatRow dy_, x_, dx_;
+  Row<S> dy_, x_, dx_;
 };
 
 /// sums (2, n): dgamma and dbeta.
+template <class S>
 void sum_by_columns(const Rows& rows, double* sums) {
   const std::int64_t n = rows.n, parts = (n + columns_per_part - 1) / columns_per_part;
   parallel_for(parts, rows.count * n, [&](std::int64_t begin, std::int64_t end) {
     std::array<float, columns_per_part> gamma, beta;
-    FloatRow dy(rows.dy, columns_per_part), x(rows.x, columns_per_part);
+    Row<S> dy(rows.dy, columns_per_part), x(rows.x, columns_per_part);
     for (std::int64_t first = begin * columns_per_part; first < std::min(n, end * columns_per_part);
          first += columns_per_part) {
       const std::int64_t width = std::min(columns_per_part, n - first);
@@ -103,9 +130,9 @@ void sum_by_columns(const Rows& rows, double* sums) {
         gamma.fill(0);
         beta.fill(0);
         for (const std::int64_t last = std::min(rows.count, r + rows_per_block); r < last; ++r)
-          kernels().layer_norm.sums(dy.load(r * n + first, width), x.load(r * n + first, width),
-                                    width, rows.mean == nullptr ? 0 : rows.mean[r], rows.invstd[r],
-                                    gamma.data(), beta.data());
+          kernels_of<S>().sums(dy.load(r * n + first, width), x.load(r * n + first, width), width,
+                               rows.mean == nullptr ? 0 : rows.mean[r], rows.invstd[r],
+                               gamma.data(), beta.data());
         for (std::int64_t i = 0; i < width; ++i) {
           sums[first + i] += static_cast<double>(gamma[i]);
           sums[n + first + i] += static_cast<double>(beta[i]);
@@ -115,50 +142,26 @@ void sum_by_columns(const Rows& rows, double* sums) {
   });
 }
 
-}  // namespace
-
-bool CpuBackend::has_layer_norm(const Tensor& x) const {
-  return is_floating(x.dtype()) && x.dtype() != f64;
-}
-
-void CpuBackend::do_layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                               const Tensor& y, const Tensor& mean, const Tensor& invstd) {
-  const std::int64_t n = x.size(1);
-  const std::vector<float> scale = factors(gamma, n, 1), shift = factors(beta, n, 0);
-  auto* s = invstd.data_ptr<float>();
-  auto* m = mean.defined() ? mean.data_ptr<float>() : nullptr;
-  parallel_for(x.size(0), x.numel(), [&](std::int64_t begin, std::int64_t end) {
-    FloatRow in(x, n), out(y, n);
-    for (std::int64_t r = begin; r < end; ++r) {
-      kernels().layer_norm.forward(in.load(r * n, n), n, scale.data(), shift.data(), eps,
-                                   out.to_write(r * n), m == nullptr ? nullptr : m + r, s + r);
-      out.store(r * n, n);
-    }
-  });
-}
-
-void CpuBackend::do_layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
-                                        const Tensor& mean, const Tensor& invstd, const Tensor& dx,
-                                        const Tensor& dgamma, const Tensor& dbeta) {
-  const Rows rows(dy, x, mean, invstd);
-  const std::int64_t n = rows.n, blocks = (rows.count + rows_per_block - 1) / rows_per_block;
-  const std::vector<float> scale = factors(gamma, n, 1);
-  const bool sums_wanted = dgamma.defined() || dbeta.defined();
+/// dx, unless it is undefined, and sums (2, n): dgamma and dbeta, if they are wanted.
+template <class S>
+std::vector<double> backward(const Rows& rows, const std::vector<float>& scale, const Tensor& dx,
+                             bool sums_wanted) {
+  const std::int64_t n = rows.n, numel = rows.x.numel();
+  const std::int64_t blocks = (rows.count + rows_per_block - 1) / rows_per_block;
   const bool by_columns = !dx.defined() || (blocks < 16 && n >= 2 * columns_per_part);
 
   std::vector<double> sums(sums_wanted ? static_cast<std::size_t>(2 * n) : 0);  // dgamma, dbeta
   if (!sums_wanted || by_columns) {
-    parallel_for(dx.defined() ? rows.count : 0, x.numel(),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   BackwardRow row(rows, scale, dx);
-                   for (std::int64_t r = begin; r < end; ++r) row.compute(r, nullptr, nullptr);
-                 });
-    if (sums_wanted) sum_by_columns(rows, sums.data());
+    parallel_for(dx.defined() ? rows.count : 0, numel, [&](std::int64_t begin, std::int64_t end) {
+      BackwardRow<S> row(rows, scale, dx);
+      for (std::int64_t r = begin; r < end; ++r) row.compute(r, nullptr, nullptr);
+    });
+    if (sums_wanted) sum_by_columns<S>(rows, sums.data());
   } else {
     const std::int64_t parts = std::min(blocks, most_parts);
     sums.resize(static_cast<std::size_t>(parts * 2 * n));  // for each part
-    parallel_for(parts, x.numel(), [&](std::int64_t begin, std::int64_t end) {
-      BackwardRow row(rows, scale, dx);
+    parallel_for(parts, numel, [&](std::int64_t begin, std::int64_t end) {
+      BackwardRow<S> row(rows, scale, dx);
       std::vector<float> block(static_cast<std::size_t>(2 * n));
       for (std::int64_t part = begin; part < end; ++part) {
         double* sum = sums.data() + part * 2 * n;
@@ -174,11 +177,49 @@ void CpuBackend::do_layer_norm_backward(const Tensor& dy, const Tensor& x, const
     for (std::int64_t part = 1; part < parts; ++part)
       for (std::int64_t i = 0; i < 2 * n; ++i) sums[i] += sums[part * 2 * n + i];
   }
+  return sums;
+}
+
+}  // namespace
+
+bool CpuBackend::has_layer_norm(const Tensor& x) const {
+  return is_floating(x.dtype()) && x.dtype() != f64;
+}
+
+void CpuBackend::do_layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                               const Tensor& y, const Tensor& mean, const Tensor& invstd) {
+  const std::int64_t n = x.size(1);
+  const std::vector<float> scale = factors(gamma, n, 1), shift = factors(beta, n, 0);
+  auto* s = invstd.data_ptr<float>();
+  auto* m = mean.defined() ? mean.data_ptr<float>() : nullptr;
+  const auto compute = [&]<class S>() {
+    parallel_for(x.size(0), x.numel(), [&](std::int64_t begin, std::int64_t end) {
+      Row<S> in(x, n), out(y, n);
+      for (std::int64_t r = begin; r < end; ++r) {
+        kernels_of<S>().forward(in.load(r * n, n), n, scale.data(), shift.data(), eps,
+                                out.to_write(r * n), m == nullptr ? nullptr : m + r, s + r);
+        out.store(r * n, n);
+      }
+    });
+  };
+  visit_rows(compute, x, y);
+}
+
+void CpuBackend::do_layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
+                                        const Tensor& mean, const Tensor& invstd, const Tensor& dx,
+                                        const Tensor& dgamma, const Tensor& dbeta) {
+  const Rows rows(dy, x, mean, invstd);
+  const std::int64_t n = rows.n;
+  const std::vector<float> scale = factors(gamma, n, 1);
+  const bool sums_wanted = dgamma.defined() || dbeta.defined();
+  std::vector<double> sums;
+  visit_rows([&]<class S>() { sums = backward<S>(rows, scale, dx, sums_wanted); }, dy, x, dx);
   const auto round = [n](const double* from, const Tensor& to) {
     if (!to.defined()) return;
     const std::vector<float> rounded(from, from + n);
     store(to.dtype(), to.data_ptr(), 0, 1, n, rounded.data());
   };
+  if (!sums_wanted) return;
   round(sums.data(), dgamma);
   round(sums.data() + n, dbeta);
 }

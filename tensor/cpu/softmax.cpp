@@ -7,6 +7,8 @@
 // Subtracting the maximum first keeps exp from overflowing; it cancels in the result. The sum is
 // kept in double. A NaN or a +inf makes its whole line NaN, as in PyTorch.
 //
+// Dense lines of f32 and bf16 are computed where they are, others through buffers.
+//
 // If lines lie side by side in memory (dim is not the fastest dimension), rows of many lines are
 // computed at once.
 
@@ -21,7 +23,8 @@ namespace {
 
 // y = softmax(x) for dense lines; y may be x.
 void softmax_line(bool log, const float* x, std::int64_t n, float* y) {
-  (log ? kernels().softmax.log_softmax : kernels().softmax.softmax)(x, n, y);
+  const SoftmaxLine<float>& of = kernels().softmax.f32;
+  log ? of.log_softmax(x, n, y) : of.softmax(x, n, y, y);
 }
 void softmax_line(bool log, const double* x, std::int64_t n, double* y) {
   if (log) {
@@ -41,7 +44,7 @@ void softmax_line(bool log, const double* x, std::int64_t n, double* y) {
 
 // dx of such a line; dx may be dy.
 void gradient_line(bool log, const float* dy, const float* y, std::int64_t n, float* dx) {
-  const SoftmaxKernels& of = kernels().softmax;
+  const SoftmaxLine<float>& of = kernels().softmax.f32;
   (log ? of.log_softmax_gradient : of.softmax_gradient)(dy, y, n, dx);
 }
 void gradient_line(bool log, const double* dy, const double* y, std::int64_t n, double* dx) {
@@ -50,6 +53,13 @@ void gradient_line(bool log, const double* dy, const double* y, std::int64_t n, 
   for (std::int64_t i = 0; i < n; ++i)
     dx[i] = log ? dy[i] - std::exp(y[i]) * sum : y[i] * (dy[i] - sum);
 }
+
+/// Whether lines of bf16 with these strides are dense.
+template <class... Operands>
+bool is_dense_bf16(std::int64_t dim, const Operands&... xs) {
+  return ((xs.dtype() == bf16 && stride_along(xs, dim) == 1) && ...);
+}
+Bf16Bits* bits_of(const Tensor& x) { return static_cast<Bf16Bits*>(x.data_ptr()); }
 
 using Index = std::int64_t;
 constexpr Index lines_per_tile = 256;  // at most
@@ -151,6 +161,17 @@ void CpuBackend::do_softmax(bool log, const Tensor& x, std::int64_t dim, const T
                  n, width);
   };
   if (x.numel() == 0 || for_each_tile(dim, of_tile, x, y)) return;
+  if (is_dense_bf16(dim, x, y)) {
+    auto make_body = [&] {
+      return [&, powers = std::vector<float>(n)](const Offsets<2>& at) mutable {
+        const SoftmaxLine<Bf16Bits>& of = kernels().softmax.bf16;
+        const Bf16Bits* from = bits_of(x) + at[0];
+        Bf16Bits* to = bits_of(y) + at[1];
+        log ? of.log_softmax(from, n, to) : of.softmax(from, n, powers.data(), to);
+      };
+    };
+    return for_each_line(dim, make_body, x, y);
+  }
   visit_float_compute(x.dtype(), "softmax", [&]<class C>() {
     const bool y_dense = y.dtype() == dtype_of<C> && y_stride == 1;
     auto make_body = [&] {
@@ -175,6 +196,16 @@ void CpuBackend::do_softmax_backward(bool log, const Tensor& dy, const Tensor& y
                   y_stride, dx.data_ptr<float>() + at[2], dx_stride, n, width);
   };
   if (y.numel() == 0 || for_each_tile(dim, of_tile, dy, y, dx)) return;
+  if (is_dense_bf16(dim, dy, y, dx)) {
+    const SoftmaxLine<Bf16Bits>& of = kernels().softmax.bf16;
+    const auto gradient = log ? of.log_softmax_gradient : of.softmax_gradient;
+    auto make_body = [&] {
+      return [&](const Offsets<3>& at) {
+        gradient(bits_of(dy) + at[0], bits_of(y) + at[1], n, bits_of(dx) + at[2]);
+      };
+    };
+    return for_each_line(dim, make_body, dy, y, dx);
+  }
   visit_float_compute(y.dtype(), "softmax_backward", [&]<class C>() {
     const bool dx_dense = dx.dtype() == dtype_of<C> && dx_stride == 1;
     auto make_body = [&] {

@@ -16,16 +16,16 @@ struct InstructionSet {
   bool (*is_there)();
 };
 
-#define RONDO_KERNELS(set)                                                                    \
-  {                                                                                           \
-    .name = #set, .elementwise = isa::set::elementwise, .reduce_f32 = isa::set::reduce_f32,   \
-    .reduce_f64 = isa::set::reduce_f64, .reduce_i64 = isa::set::reduce_i64,                   \
-    .batch_norm = isa::set::batch_norm, .batch_norm_bf16 = isa::set::batch_norm_bf16,         \
-    .softmax = isa::set::softmax_f32, .layer_norm = isa::set::layer_norm,                     \
-    .normals = isa::set::normals_f32, .lstm = isa::set::lstm, .winograd = isa::set::winograd, \
-    .packed = isa::set::packed, .attention = isa::set::attention,                             \
-    .attention_bf16 = isa::set::attention_bf16, .matvec = isa::set::matvec_f32,               \
-    .depthwise_weight_row = isa::set::depthwise_weight_row                                    \
+#define RONDO_KERNELS(set)                                                                  \
+  {                                                                                         \
+    .name = #set, .elementwise = isa::set::elementwise, .reduce_f32 = isa::set::reduce_f32, \
+    .reduce_f64 = isa::set::reduce_f64, .reduce_i64 = isa::set::reduce_i64,                 \
+    .batch_norm = isa::set::batch_norm, .batch_norm_bf16 = isa::set::batch_norm_bf16,       \
+    .softmax = isa::set::softmax_lines, .layer_norm = isa::set::layer_norm,                 \
+    .layer_norm_bf16 = isa::set::layer_norm_bf16, .normals = isa::set::normals_f32,         \
+    .lstm = isa::set::lstm, .winograd = isa::set::winograd, .packed = isa::set::packed,     \
+    .attention = isa::set::attention, .attention_bf16 = isa::set::attention_bf16,           \
+    .matvec = isa::set::matvec_f32, .depthwise_weight_row = isa::set::depthwise_weight_row  \
   }
 
 #if defined(__aarch64__)

@@ -102,31 +102,40 @@ struct LogSumExp {
   double log_sum;
 };
 
-/// Kernels for one dense line of n elements; sums are kept in f64. y and dx may be x or dy.
-struct SoftmaxKernels {
-  LogSumExp (*log_sum_exp)(const float* x, std::int64_t n);
-  /// y_i = exp(x_i - top) / Σ exp(x - top)
-  void (*softmax)(const float* x, std::int64_t n, float* y);
+/// Kernels for one dense line of n elements of type S, f32 or bf16, computed in f32; sums are kept
+/// in f64. y and dx may be x or dy.
+template <class S>
+struct SoftmaxLine {
+  /// y_i = exp(x_i - top) / Σ exp(x - top). `powers` are n floats of working memory; in f32 they
+  /// may be y.
+  void (*softmax)(const S* x, std::int64_t n, float* powers, S* y);
   /// y_i = x_i - top - log_sum
-  void (*log_softmax)(const float* x, std::int64_t n, float* y);
+  void (*log_softmax)(const S* x, std::int64_t n, S* y);
   /// dx_i = y_i (dy_i - Σ dy y), or dx_i = dy_i - exp(y_i) Σ dy
-  void (*softmax_gradient)(const float* dy, const float* y, std::int64_t n, float* dx);
-  void (*log_softmax_gradient)(const float* dy, const float* y, std::int64_t n, float* dx);
+  void (*softmax_gradient)(const S* dy, const S* y, std::int64_t n, S* dx);
+  void (*log_softmax_gradient)(const S* dy, const S* y, std::int64_t n, S* dx);
+};
+
+struct SoftmaxKernels {
+  SoftmaxLine<float> f32;
+  SoftmaxLine<Bf16Bits> bf16;
+  LogSumExp (*log_sum_exp)(const float* x, std::int64_t n);
   /// dx_i = (exp(x_i - top - log_sum) - share) weight
   void (*cross_entropy_gradient)(const float* x, std::int64_t n, float top, float log_sum,
                                  float share, float weight, float* dx);
 };
 
-/// Kernels for one dense row of n elements (Backend::layer_norm). The mean of RMS norm is null. The
-/// results are added to dgamma and dbeta, or both are null.
+/// Kernels for one dense row of n elements of type S, f32 or bf16 (Backend::layer_norm). The mean
+/// of RMS norm is null. The results are added to dgamma and dbeta, or both are null.
+template <class S>
 struct LayerNormKernels {
-  void (*forward)(const float* x, std::int64_t n, const float* gamma, const float* beta, double eps,
-                  float* y, float* mean, float* invstd);
-  void (*backward)(const float* dy, const float* x, std::int64_t n, const float* gamma,
-                   const float* mean, float invstd, float* dx, float* dgamma, float* dbeta);
+  void (*forward)(const S* x, std::int64_t n, const float* gamma, const float* beta, double eps,
+                  S* y, float* mean, float* invstd);
+  void (*backward)(const S* dy, const S* x, std::int64_t n, const float* gamma, const float* mean,
+                   float invstd, S* dx, float* dgamma, float* dbeta);
   /// Adds the contribution of a part of a row to dgamma and dbeta.
-  void (*sums)(const float* dy, const float* x, std::int64_t n, float mean, float invstd,
-               float* dgamma, float* dbeta);
+  void (*sums)(const S* dy, const S* x, std::int64_t n, float mean, float invstd, float* dgamma,
+               float* dbeta);
 };
 
 /// Kernels for one step of one sequence, n = H (Backend::lstm). gates holds W h, and afterwards the
@@ -286,7 +295,8 @@ struct Kernels {
   BatchNormKernels<float> batch_norm;
   BatchNormKernels<Bf16Bits> batch_norm_bf16;
   SoftmaxKernels softmax;
-  LayerNormKernels layer_norm;
+  LayerNormKernels<float> layer_norm;
+  LayerNormKernels<Bf16Bits> layer_norm_bf16;
   NormalsKernel normals;
   LSTMKernels lstm;
   WinogradKernels winograd;
@@ -308,8 +318,9 @@ const Kernels& kernels();
   extern const ReductionKernels<std::int64_t> reduce_i64;  \
   extern const BatchNormKernels<float> batch_norm;         \
   extern const BatchNormKernels<Bf16Bits> batch_norm_bf16; \
-  extern const SoftmaxKernels softmax_f32;                 \
-  extern const LayerNormKernels layer_norm;                \
+  extern const SoftmaxKernels softmax_lines;               \
+  extern const LayerNormKernels<float> layer_norm;         \
+  extern const LayerNormKernels<Bf16Bits> layer_norm_bf16; \
   extern const NormalsKernel normals_f32;                  \
   extern const LSTMKernels lstm;                           \
   extern const WinogradKernels winograd;                   \
