@@ -62,6 +62,8 @@ until_checkpoint() {
   fail "no checkpoint after 60 s"
 }
 
+# has_libomp: whether OpenMP is LLVM's, which itself aborts for a wrong OMP_NUM_THREADS.
+has_libomp() { ldd "$bin/rondo-doctor" | grep libomp >/dev/null; }
 has_gpu() { [ -e /dev/nvidia0 ]; }
 # on_gpu NAME: the program, or without a GPU the program that simulates some.
 on_gpu() { if has_gpu; then echo "$bin/$1"; else echo "$bin/simulated_$1"; fi; }

@@ -28,6 +28,8 @@ for wrong in "RONDO_ISA=sse9 is not one of" 'RONDO_CONV: unknown convolution alg
 done
 OMP_NUM_THREADS=5000 fails_saying "broken: OMP_NUM_THREADS=5000" "$bin/rondo-doctor" --seconds 0
 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 fails_saying "broken: the ranks do not find each other" "$bin/rondo-doctor"
-OMP_NUM_THREADS=some succeeds "$bin/rondo-doctor" --seconds 0
-grep -q 'slow: .*OMP_NUM_THREADS is "some"' "$log" || fail "an odd OMP_NUM_THREADS is not found"
-grep -qE '^  threads +([0-9]+) a rank .*its share: \1\)' "$log" || fail "an odd OMP_NUM_THREADS is used"
+if ! has_libomp; then
+  OMP_NUM_THREADS=some succeeds "$bin/rondo-doctor" --seconds 0
+  grep -q 'slow: .*OMP_NUM_THREADS is "some"' "$log" || fail "an odd OMP_NUM_THREADS is not found"
+  grep -qE '^  threads +([0-9]+) a rank .*its share: \1\)' "$log" || fail "an odd OMP_NUM_THREADS is used"
+fi

@@ -59,8 +59,7 @@ fails_saying '\x1b[31m' "$bin/rondo-weights" ls odd.safetensors "$(printf '\033[
 shows_no_escapes "the error of a flag"
 fails_saying '\x1b[31m' "$bin/rondo-doctor" "$(printf '\033[31m')"
 shows_no_escapes "rondo-doctor's error of a flag"
-# LLVM's libomp aborts by itself for such a value.
-if ! ldd "$bin/rondo-doctor" | grep libomp >/dev/null; then
+if ! has_libomp; then
   OMP_NUM_THREADS="$(printf '\033[31m')" succeeds "$bin/rondo-doctor" --seconds 0
   shows_no_escapes "rondo-doctor"
 fi
