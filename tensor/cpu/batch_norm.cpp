@@ -156,7 +156,7 @@ struct Affine {
 
 /// The kernels for tensors of T, and the tensors' data pointers.
 template <class T>
-const BatchNormKernels<T>& kernels_of() {
+const BatchNormKernels<T>& batch_norm_kernels() {
   if constexpr (std::is_same_v<T, float>) {
     return kernels().batch_norm;
   } else {
@@ -196,10 +196,10 @@ void apply(const Tensor& x, const Affine& affine, const BatchNormFusion& fusion,
   std::uint8_t* bits = data_of<std::uint8_t>(fusion.mask);
   const bool past_caches = go_past_caches(layout, {&y});
   for_each_piece(layout, [&](auto first, auto rows, auto channels, auto channel) {
-    kernels_of<T>().apply(from + first, residual ? residual + first : nullptr, to + first,
-                          bits ? bits + first / 8 : nullptr, rows, channels, affine.mean + channel,
-                          affine.scale.data() + channel, affine.offset.data() + channel,
-                          fusion.relu, past_caches);
+    batch_norm_kernels<T>().apply(from + first, residual ? residual + first : nullptr, to + first,
+                                  bits ? bits + first / 8 : nullptr, rows, channels,
+                                  affine.mean + channel, affine.scale.data() + channel,
+                                  affine.offset.data() + channel, fusion.relu, past_caches);
   });
 }
 
@@ -257,8 +257,9 @@ void backward(const Tensor& gradient, const Tensor& input, const Tensor& output,
   };
   std::vector<double> sum_g, sum_gx;
   sum_pairs(layout, sum_g, sum_gx, [&](auto at, auto rows, auto c, float* g, float* gx) {
-    kernels_of<T>().backward_sums(pdy + at, px + at, mask_at(at, c), rows,
-                                  layout.channels_last ? layout.channels : 1, pm + c, g, gx);
+    batch_norm_kernels<T>().backward_sums(pdy + at, px + at, mask_at(at, c), rows,
+                                          layout.channels_last ? layout.channels : 1, pm + c, g,
+                                          gx);
   });
 
   // dx = gamma invstd (g - sum_g / n - (x - mean) invstd^2 sum_gx / n) = a g + b (x - mean) + d.
@@ -277,9 +278,9 @@ void backward(const Tensor& gradient, const Tensor& input, const Tensor& output,
   T *pdx = data_of<T>(result), *pr = data_of<T>(residual);
   const bool past_caches = go_past_caches(layout, {&result, &residual});
   for_each_piece(layout, [&](auto first, auto rows, auto width, auto c) {
-    kernels_of<T>().backward_apply(pdy + first, px + first, mask_at(first, c), pdx + first,
-                                   pr ? pr + first : nullptr, rows, width, pm + c, a.data() + c,
-                                   b.data() + c, d.data() + c, past_caches);
+    batch_norm_kernels<T>().backward_apply(pdy + first, px + first, mask_at(first, c), pdx + first,
+                                           pr ? pr + first : nullptr, rows, width, pm + c,
+                                           a.data() + c, b.data() + c, d.data() + c, past_caches);
   });
 }
 
@@ -302,7 +303,7 @@ void CpuBackend::do_batch_norm(const Tensor& x, const Tensor& gamma, const Tenso
         const T* data = data_of<T>(input);
         auto channels = static_cast<std::size_t>(layout.channels);
         std::vector<float> zero(channels, 0), guess(channels, 0), unused(channels, 0);
-        const auto& moments = kernels_of<T>().moments;
+        const auto& moments = batch_norm_kernels<T>().moments;
         std::int64_t first = std::min(run_rows, layout.channels_last ? layout.rows : layout.length);
         for (std::int64_t c = 0; c < (layout.channels_last ? 1 : layout.channels); ++c) {
           moments(data + c * layout.length, first, layout.channels_last ? layout.channels : 1,

@@ -35,7 +35,7 @@ template <class S>
 constexpr DType row_dtype = std::is_same_v<S, Bf16Bits> ? bf16 : f32;
 
 template <class S>
-const LayerNormKernels<S>& kernels_of() {
+const LayerNormKernels<S>& layer_norm_kernels() {
   if constexpr (std::is_same_v<S, Bf16Bits>)
     return kernels().layer_norm_bf16;
   else
@@ -105,8 +105,9 @@ class BackwardRow {
   /// Also adds to dgamma and dbeta, unless they are null.
   void compute(std::int64_t r, float* dgamma, float* dbeta) {
     const std::int64_t n = rows_.n;
-    kernels_of<S>().backward(dy_.load(r * n, n), x_.load(r * n, n), n, scale_.data(),
-                             rows_.mean_of(r), rows_.invstd[r], dx_.to_write(r * n), dgamma, dbeta);
+    layer_norm_kernels<S>().backward(dy_.load(r * n, n), x_.load(r * n, n), n, scale_.data(),
+                                     rows_.mean_of(r), rows_.invstd[r], dx_.to_write(r * n), dgamma,
+                                     dbeta);
     dx_.store(r * n, n);
   }
 
@@ -130,9 +131,9 @@ void sum_by_columns(const Rows& rows, double* sums) {
         gamma.fill(0);
         beta.fill(0);
         for (const std::int64_t last = std::min(rows.count, r + rows_per_block); r < last; ++r)
-          kernels_of<S>().sums(dy.load(r * n + first, width), x.load(r * n + first, width), width,
-                               rows.mean == nullptr ? 0 : rows.mean[r], rows.invstd[r],
-                               gamma.data(), beta.data());
+          layer_norm_kernels<S>().sums(dy.load(r * n + first, width), x.load(r * n + first, width),
+                                       width, rows.mean == nullptr ? 0 : rows.mean[r],
+                                       rows.invstd[r], gamma.data(), beta.data());
         for (std::int64_t i = 0; i < width; ++i) {
           sums[first + i] += static_cast<double>(gamma[i]);
           sums[n + first + i] += static_cast<double>(beta[i]);
@@ -196,8 +197,8 @@ void CpuBackend::do_layer_norm(const Tensor& x, const Tensor& gamma, const Tenso
     parallel_for(x.size(0), x.numel(), [&](std::int64_t begin, std::int64_t end) {
       Row<S> in(x, n), out(y, n);
       for (std::int64_t r = begin; r < end; ++r) {
-        kernels_of<S>().forward(in.load(r * n, n), n, scale.data(), shift.data(), eps,
-                                out.to_write(r * n), m == nullptr ? nullptr : m + r, s + r);
+        layer_norm_kernels<S>().forward(in.load(r * n, n), n, scale.data(), shift.data(), eps,
+                                        out.to_write(r * n), m == nullptr ? nullptr : m + r, s + r);
         out.store(r * n, n);
       }
     });
