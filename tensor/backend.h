@@ -58,11 +58,13 @@ class Backend {
     do_unary(op, x, y, params);
   }
   /// requires: a, b and y have the same shape (broadcast inputs have stride 0); a and b have the
-  /// same dtype; y has that dtype, or is boolean for comparisons and logic. Exception: for add,
-  /// sub, mul and div of 16-bit floats, one operand may be f32 (a scalar that 16 bits would round).
+  /// same dtype; y has that dtype, or is boolean for comparisons and logic. Exceptions: if either
+  /// is f64, the other is read as f64; and for add, sub, mul and div of 16-bit floats, one operand
+  /// may be f32 (a scalar that 16 bits would round).
   void binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
               OpParams params = {}) {
-    assert(same_shape(a, b, y) && (same_dtype(a, b) || a.dtype() == f32 || b.dtype() == f32));
+    assert(same_shape(a, b, y) && (same_dtype(a, b) || a.dtype() == f32 || b.dtype() == f32 ||
+                                   a.dtype() == f64 || b.dtype() == f64));
     const KernelCall call(
         name_of(op), {.flops = flops(op, y), .in_place = a.data_ptr() == y.data_ptr()}, a, b, y);
     do_binary(op, a, b, y, params);
@@ -104,7 +106,7 @@ class Backend {
 
   /// Reduces every dimension in which y has size 1 and x has another size. requires: equal ranks. y
   /// is boolean for all and any, and otherwise has x's dtype (i64 for the sum and prod of
-  /// integers).
+  /// integers), or a wider float, in which x is then read.
   void reduce(ReductionOp op, const Tensor& x, const Tensor& y) {
     assert(x.dim() == y.dim());
     const KernelCall call(name_of(op), {}, x, y);

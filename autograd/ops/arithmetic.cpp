@@ -277,8 +277,9 @@ Tensor detail::compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtyp
   require_one_device(name, {a, b});
   NoGradGuard guard;
   Dims shape = broadcast_shapes(a.shape(), b.shape());
+  const bool reads_as_f64 = dtype == f64 && (a.dtype() == f64 || b.dtype() == f64);
   auto operand = [&](const Tensor& x) {
-    Tensor converted = to(x, is_arithmetic(op) ? operand_type(x, dtype) : dtype);
+    Tensor converted = reads_as_f64 ? x : to(x, is_arithmetic(op) ? operand_type(x, dtype) : dtype);
     return converted.shape() == shape ? converted : converted.broadcast_view(shape);
   };
   Tensor left = operand(a), right = operand(b);

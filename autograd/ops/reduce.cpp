@@ -51,6 +51,15 @@ struct MeanBackward final : Node {
   void attributes(AttributeVisitor& v) override { tell_dims(v, kept); }
 };
 
+/// The mean, computed in the dtype `wide` and rounded to `out`.
+Tensor mean_by(const Tensor& x, const Reduced& shape, DType wide, DType out) {
+  const Tensor y = no_grad([&] {
+    const Tensor total = reduce_kept(ReductionOp::sum, x, shape, wide);
+    return to(renamed(div(total, static_cast<double>(shape.length)), shape.result), out);
+  });
+  return record<MeanBackward>({x}, y, shape, x.shape());
+}
+
 /// dy / (factor y), and 0 where y is 0. (y is replaced before the division: after a division by 0
 /// the second derivative would be NaN, even if the quotient were replaced.)
 Tensor divided(const Tensor& dy, const Tensor& y, double factor = 1) {
@@ -73,13 +82,7 @@ Tensor sum(const Tensor& x, const Dims& dims, Flag keepdim) {
 Tensor mean(const Tensor& x, const Dims& dims, Flag keepdim) {
   const OpRange op("mean");
   require_float(x, "mean");
-  Reduced shape = reduced(x, dims, keepdim, "mean");
-  Tensor y = no_grad([&] {
-    Tensor wide = widened(x);
-    Tensor total = reduce_kept(ReductionOp::sum, wide, shape, wide.dtype());
-    return to(renamed(div(total, static_cast<double>(shape.length)), shape.result), x.dtype());
-  });
-  return record<MeanBackward>({x}, y, shape, x.shape());
+  return mean_by(x, reduced(x, dims, keepdim, "mean"), wide_dtype(x), x.dtype());
 }
 
 namespace {
@@ -95,9 +98,10 @@ struct VarBackward final : Node {
       : x(x), dims(dims), kept(kept), correction(correction), degrees(degrees) {}
   const char* name() const override { return "var"; }
   Tensors backward(const Tensors& dy) override {
-    Tensor x = to(this->x.get(*this), f64);
+    const Tensor x = this->x.get(*this);
     Tensor slope = mul(to(dy[0], f64), 2 / degrees);
-    return {mul(sub(x, mean(x, dims, true)), spread(slope, kept, x.shape()))};
+    const Tensor mean = mean_by(x, reduced(x, dims, true, "var"), f64, f64);
+    return {mul(sub(x, mean), spread(slope, kept, x.shape()))};
   }
   void release_saved() override { x.reset(); }
   void attributes(AttributeVisitor& v) override {
@@ -112,9 +116,8 @@ Tensor variance(const Tensor& x, const Dims& dims, std::int64_t correction, Flag
   Reduced shape = reduced(x, dims, keepdim, "var");
   const auto degrees = static_cast<double>(std::max<std::int64_t>(shape.length - correction, 0));
   Tensor y = no_grad([&] {
-    Tensor wide = to(x, f64);
-    Tensor squares =
-        reduce_kept(ReductionOp::sum_squares, sub(wide, mean(wide, dims, true)), shape, f64);
+    const Tensor mean = mean_by(x, reduced(x, dims, true, "var"), f64, f64);
+    Tensor squares = reduce_kept(ReductionOp::sum_squares, sub(x, mean), shape, f64);
     return renamed(div(squares, degrees), shape.result);
   });
   return record<VarBackward>({x}, y, x, dims, shape.kept, correction, degrees);
@@ -155,9 +158,8 @@ Tensor prod(const Tensor& x, const Dims& dims, Flag keepdim) {
     return is_floating(dtype) ? add(y, sum(x, dims, keepdim)) : y;  // the sum is 0, and recorded
   }
   if (!TraceMode::is_enabled() && !(GradMode::is_enabled() && x.requires_grad())) {
-    const Tensor wide = widened(x);
-    return to(renamed(reduce_kept(ReductionOp::prod, wide, shape, wide.dtype()), shape.result),
-              x.dtype());
+    const Tensor y = reduce_kept(ReductionOp::prod, x, shape, wide_dtype(x));
+    return to(renamed(y, shape.result), x.dtype());
   }
   // The reduced dimensions, merged at the end, are multiplied as a tree of halves: its derivatives,
   // of any order, are correct even where elements are zero, unlike y / x.
@@ -207,8 +209,7 @@ Tensor norm(const Tensor& x, const Dims& dims, Flag keepdim) {
   require_float(x, "norm");
   Reduced shape = reduced(x, dims, keepdim, "norm");
   Tensor y = no_grad([&] {
-    Tensor wide = widened(x);
-    Tensor squares = reduce_kept(ReductionOp::sum_squares, wide, shape, wide.dtype());
+    Tensor squares = reduce_kept(ReductionOp::sum_squares, x, shape, wide_dtype(x));
     return to(renamed(sqrt(squares), shape.result), x.dtype());
   });
   return record<L2NormBackward>({x}, y, x, y, shape.kept);

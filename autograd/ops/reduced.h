@@ -49,9 +49,10 @@ inline Tensor reduce_kept(ReductionOp op, const Tensor& x, const Reduced& shape,
   return y;
 }
 
-/// 16-bit floats as f32: a sum in 16 bits may overflow (f16 ends at 65504) before a division or a
+/// f32 for 16-bit floats: a sum in 16 bits may overflow (f16 ends at 65504) before a division or a
 /// root makes it small again.
-inline Tensor widened(const Tensor& x) { return size_of(x.dtype()) == 2 ? to(x, f32) : x; }
+inline DType wide_dtype(const Tensor& x) { return size_of(x.dtype()) == 2 ? f32 : x.dtype(); }
+inline Tensor widened(const Tensor& x) { return to(x, wide_dtype(x)); }
 
 /// clamp of floats whose gradient also passes at the bounds, for ops that are composed of it.
 /// Defined in unary.cpp.

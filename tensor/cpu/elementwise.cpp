@@ -11,6 +11,7 @@
 #include "tensor/cpu/allocator.h"
 #include "tensor/cpu/conv/algorithm.h"
 #include "tensor/cpu/convert.h"
+#include "tensor/cpu/copy_bytes.h"
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/packed_matmul.h"
@@ -88,7 +89,7 @@ template <class Word>
 void copy_row(std::array<char*, 2> at, std::array<std::int64_t, 2> step, std::int64_t n) {
   constexpr std::int64_t width = sizeof(Word);
   if (step[0] == width && step[1] == width) {
-    std::memcpy(at[1], at[0], static_cast<std::size_t>(n * width));
+    copy_bytes(at[1], at[0], static_cast<std::size_t>(n * width));
     return;
   }
   if (step[0] == 0 && step[1] == width) {  // a row of an expanded tensor
@@ -279,7 +280,7 @@ void CpuBackend::do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const 
   StridedLoop<3> loop({&a, &b, &y});
   if (a.dtype() == boolean && b.dtype() == boolean && y.dtype() == boolean && of_bools(op, loop))
     return;
-  visit_compute_type(a.dtype(), [&]<class C>() {
+  visit_compute_type(b.dtype() == f64 ? f64 : a.dtype(), [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
       const bool a_is_one = is_one_bf16(a, step[0]), b_is_one = is_one_bf16(b, step[1]);
       if ((a_is_one || is_bf16(a, step[0])) && (b_is_one || is_bf16(b, step[1])) &&

@@ -12,9 +12,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <numeric>
 
+#include "tensor/cpu/copy_bytes.h"
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/lines.h"
 #include "tensor/functors.h"
@@ -220,7 +220,8 @@ void CpuBackend::do_index_select(const Tensor& x, std::int64_t dim, const Tensor
         const T* in = from + at[0] + which[at[2] * which_stride] * x_step;
         T* out = to + at[1] + at[2] * y_step;
         if (run.x == 1 && run.y == 1) {
-          std::memcpy(out, in, static_cast<std::size_t>(run.length) * sizeof(T));
+          copy_bytes(reinterpret_cast<char*>(out), reinterpret_cast<const char*>(in),
+                     static_cast<std::size_t>(run.length) * sizeof(T));
         } else {
           for (std::int64_t j = 0; j < run.length; ++j) out[j * run.y] = in[j * run.x];
         }

@@ -259,7 +259,7 @@ void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
 
 template <ReductionOp op>
 void reduce_with(const Tensor& x, const Tensor& y) {
-  visit_compute_type(x.dtype(), [&]<class C>() {
+  visit_compute_type(y.dtype() == f64 ? f64 : x.dtype(), [&]<class C>() {
     const Nest nest(x, y);
     if (nest.inner.reduced) {
       reduce_runs<op, C>(x, y, nest);

@@ -106,7 +106,8 @@ template <std::size_t N, class Op>
 void map_strided(int device, Op op, const OpParams& params,
                  const std::array<const Tensor*, N>& tensors) {
   const Collapsed<N> shape(tensors);
-  visit_compute_type(tensors[0]->dtype(), [&]<class C>() {
+  const bool in_f64 = N == 3 && tensors[1]->dtype() == f64;
+  visit_compute_type(in_f64 ? f64 : tensors[0]->dtype(), [&]<class C>() {
     visit_op<C>(op, params, IsThere{});
     for_each(device, shape.numel,
              StridedMap<N - 1, C, Op>{Operands<N>(shape, tensors), op, params});

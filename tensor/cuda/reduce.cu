@@ -64,7 +64,9 @@ struct ReductionAddresses {
         along_rows(outputs == 1 || (length > 1 && r.steps[0][0] <= k.steps[0][0])) {
     // 16 bytes at a time, if one side is a run of f32, bf16 or f16 and the other's steps fit it.
     const std::int64_t size = size_of(views.kept.dtype()), in_16 = 16 / size;
-    if (!is_floating(views.kept.dtype()) || size == 8 || !is_aligned(views.kept)) return;
+    if (!is_floating(views.kept.dtype()) || size == 8 || y.dtype() == f64 ||
+        !is_aligned(views.kept))
+      return;
     auto steps_fit = [](const auto& shape, std::size_t from) {
       for (std::size_t d = from; d < shape.dims; ++d)
         if (shape.steps[d][0] % 16 != 0) return false;
@@ -272,7 +274,8 @@ void reduce_with(int device, Rule rule, const Tensor& x, const Tensor& y) {
 
 void CudaBackend::do_reduce(ReductionOp op, const Tensor& x, const Tensor& y) {
   if (y.numel() == 0) return;
-  if (x.dtype() == f64) return reduce_with<double>(device_, ChosenRule{op}, x, y);
+  if (x.dtype() == f64 || y.dtype() == f64)
+    return reduce_with<double>(device_, ChosenRule{op}, x, y);
   if (!is_floating(x.dtype())) return reduce_with<std::int64_t>(device_, ChosenRule{op}, x, y);
   visit_reduce(op, [&]<ReductionOp o>() { reduce_with<float>(device_, ReductionRule<o>{}, x, y); });
 }

@@ -204,6 +204,25 @@ TEST(Arithmetic, ANumberNeverWidensATensorOfItsCategory) {
   EXPECT_EQ(x.grad().item(), 0.25);
 }
 
+// Next to an f64, kernels read every other dtype as f64, without a converted copy.
+TEST(Arithmetic, MixedWithF64EqualsConvertingFirst) {
+  const Tensor wide = (arange(3 * 700, {.dtype = f64}) / 7 - 100).reshape({3, 700});
+  for (DType dtype : {f64, f32, bf16, f16, i64, i32, i8, u8, boolean}) {
+    const Tensor x = (arange(700 * 3) % 90 + 0.7).reshape({700, 3}).to(dtype).t();  // not dense
+    for (const Tensor& other : {x, x.contiguous(), x.narrow(1, 0, 1), x.narrow(0, 1, 1)}) {
+      SCOPED_TRACE(concat(dtype, " of ", other.shape()));
+      const Tensor same = other.to(f64);
+      EXPECT_TRUE(test::identical(other + wide, same + wide));
+      if (dtype != boolean) EXPECT_TRUE(test::identical(wide - other, wide - same));
+      EXPECT_TRUE(test::identical(other * wide, same * wide));
+      EXPECT_TRUE(test::identical(wide / other, wide / same));
+      EXPECT_TRUE(test::identical(maximum(other, wide), maximum(same, wide)));
+      EXPECT_TRUE(test::identical(lt(other, wide), lt(same, wide)));
+      EXPECT_TRUE(test::identical(eq(wide, other), eq(wide, same)));
+    }
+  }
+}
+
 // 0^(b - 1) and log 0 are in branches that are not taken.
 TEST(Arithmetic, PowersOfZeroHaveSecondDerivatives) {
   const Tensor a = leaf({0, 0, 0, 2}), b = leaf({0, 1, 2, 0});

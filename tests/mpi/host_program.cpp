@@ -101,6 +101,12 @@ void halves() {
   for (int i = 0; i < steps; ++i) comm->all_reduce(x, dist::ReduceOp::avg);
   require(x.to_vector<float>() == std::vector<float>(1000, static_cast<float>(world_rank % 2 + 1)),
           "the halves of the world have mixed their numbers");
+  // A group's ranks are those of its half, not of MPI_COMM_WORLD.
+  const auto swapped = comm->new_group({1, 0});
+  require(swapped->rank() == 1 - comm->rank(), "rank ", swapped->rank(), " of the group");
+  const Tensor rank = full({1}, static_cast<float>(world_rank));
+  swapped->all_reduce(rank);
+  require(rank.item() == (world_rank % 2 == 0 ? 2 : 4), "the groups have mixed their numbers");
   comm->barrier();
   if (world_rank == 0) std::cout << "two worlds" << std::endl;
 }

@@ -240,6 +240,24 @@ TEST(Copy, BetweenAllOrdersOfMemory) {
 }
 
 /// Broadcast operands, and rows that are too short to be processed one by one.
+TEST(Copy, OfRowsThatAreNotAlignedAlike) {
+  Tensor x = Tensor::empty({10'000}, {.dtype = u8});
+  for (std::int64_t i = 0; i < x.numel(); ++i) x.data_ptr<std::uint8_t>()[i] = 1 + i * 7 % 251;
+  for (const std::int64_t length : {2047, 2048, 2049, 2111, 2112, 5000}) {
+    for (const std::int64_t from : {0, 1, 63, 64}) {
+      for (const std::int64_t to : {1, 4, 63, 64, 65}) {
+        Tensor y = zeros({to + length + 1}, {.dtype = u8});
+        backend(y).copy(x.as_view({length}, {1}, from), y.as_view({length}, {1}, to));
+        const auto *expected = x.data_ptr<std::uint8_t>() + from,
+                   *got = y.data_ptr<std::uint8_t>() + to;
+        EXPECT_TRUE(std::equal(expected, expected + length, got))
+            << length << " bytes from " << from << " to " << to;
+        EXPECT_TRUE(got[-1] == 0 && got[length] == 0) << "wrote next to them";
+      }
+    }
+  }
+}
+
 TEST(Copy, OfBroadcastAndShortRows) {
   for (const std::int64_t n : {2, 3, 7, 8}) {
     const Tensor x = numbered({5, 1, 40, 1}, {0, 1, 2, 3}, f32);

@@ -152,11 +152,32 @@ void to_bf16(const float* x, Bf16Bits* y, std::int64_t n) {
   for (; i < n; ++i) narrow(x[i], y[i]);
 }
 
+void copy(const char* from, char* to, std::int64_t bytes) {
+  constexpr Index width = sizeof(Vec);
+  const auto move = [&](Index i) {
+    Vec v;
+    __builtin_memcpy(&v, from + i, sizeof v);
+    __builtin_memcpy(to + i, &v, sizeof v);
+  };
+  Index i = 0;
+#pragma GCC unroll 4
+  for (; i + width <= bytes; i += width) move(i);
+  if (i < bytes) move(bytes - width);  // copies some bytes a second time
+}
+
 }  // namespace
 
 extern const ElementwiseKernels elementwise;
-const ElementwiseKernels elementwise{
-    unary<float>,   unary<double>,        unary<std::int64_t>, unary<Bf16Bits>, binary<float>,
-    binary<double>, binary<std::int64_t>, binary<Bf16Bits>,    from_bf16,       to_bf16};
+const ElementwiseKernels elementwise{unary<float>,
+                                     unary<double>,
+                                     unary<std::int64_t>,
+                                     unary<Bf16Bits>,
+                                     binary<float>,
+                                     binary<double>,
+                                     binary<std::int64_t>,
+                                     binary<Bf16Bits>,
+                                     from_bf16,
+                                     to_bf16,
+                                     copy};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA_SET

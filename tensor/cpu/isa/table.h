@@ -44,6 +44,8 @@ struct ElementwiseKernels {
   Binary<Bf16Bits> binary_bf16;
   void (*from_bf16)(const Bf16Bits* x, float* y, std::int64_t n);
   void (*to_bf16)(const float* x, Bf16Bits* y, std::int64_t n);
+  /// Copies at least 64 bytes, with vector moves (copy_bytes.h).
+  void (*copy)(const char* from, char* to, std::int64_t bytes);
 };
 
 /// Reductions of dense arrays (tensor/reduction_rule.h). If op is all or any, every value except 0

@@ -55,6 +55,20 @@ TEST(Ddp, AGradientOutsideItsBucketIsAnError) {
   });
 }
 
+TEST(Ddp, AGradientOfOnesOwnInAParameterThatBackwardMissedIsAnError) {
+  on_ranks(1, [](auto comm) {
+    test::TinyMlp model;
+    DistributedDataParallel ddp(model, comm, {.unused = Unused::zeros});
+    model.fc1.weight.set_grad(ones(model.fc1.weight.shape()));
+    const test::Batch batch = test::batch_of({20}, 0, f32);
+    const Tensor hidden = model.fc1(batch.x).detach();
+    const std::string sentence =
+        test::failure_of([&] { cross_entropy(model.fc3(model.fc2(hidden)), batch.y).backward(); });
+    EXPECT_THAT(sentence, ::testing::ContainsRegex("the gradient of fc1.weight, which backward did "
+                                                   "not reach, is not in its bucket"));
+  });
+}
+
 TEST(Ddp, WorksAgainAfterABackwardThatThrew) {
   on_ranks(1, [](auto comm) {
     test::TinyMlp model;

@@ -180,6 +180,19 @@ TEST(SummaryWriter, NamesWhatIsWrong) {
   EXPECT_NO_THROW(io::SummaryWriter::check(folder.path() / "new" / "logs"));
 }
 
+// TensorBoard refuses a whole file for one tag with other bytes than UTF-8.
+TEST(SummaryWriter, ATagIsUtf8) {
+  const TemporaryFolder folder;
+  io::SummaryWriter writer(folder.path());
+  writer.add_scalar("loss\xff", 1, 0);
+  writer.flush();
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    const std::string bytes = read_file(file.path());
+    EXPECT_NE(bytes.find("loss"), std::string::npos);
+    EXPECT_EQ(bytes.find("loss\xff"), std::string::npos);
+  }
+}
+
 TEST(Graph, HasEachOpInItsModulesScope) {
   nn::Sequential model;
   model.push_back(nn::Linear(4, 3));
