@@ -279,7 +279,9 @@ Tensor detail::compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtyp
   Dims shape = broadcast_shapes(a.shape(), b.shape());
   const bool reads_as_f64 = dtype == f64 && (a.dtype() == f64 || b.dtype() == f64);
   auto operand = [&](const Tensor& x) {
-    Tensor converted = reads_as_f64 ? x : to(x, is_arithmetic(op) ? operand_type(x, dtype) : dtype);
+    // A repeated operand is converted, each element once.
+    const bool stays = reads_as_f64 && x.shape() == shape;
+    Tensor converted = stays ? x : to(x, is_arithmetic(op) ? operand_type(x, dtype) : dtype);
     return converted.shape() == shape ? converted : converted.broadcast_view(shape);
   };
   Tensor left = operand(a), right = operand(b);

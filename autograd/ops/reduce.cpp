@@ -116,8 +116,9 @@ Tensor variance(const Tensor& x, const Dims& dims, std::int64_t correction, Flag
   Reduced shape = reduced(x, dims, keepdim, "var");
   const auto degrees = static_cast<double>(std::max<std::int64_t>(shape.length - correction, 0));
   Tensor y = no_grad([&] {
-    const Tensor mean = mean_by(x, reduced(x, dims, true, "var"), f64, f64);
-    Tensor squares = reduce_kept(ReductionOp::sum_squares, sub(x, mean), shape, f64);
+    const Tensor wide = widened(x);  // 16 bits are converted once
+    const Tensor mean = mean_by(wide, reduced(x, dims, true, "var"), f64, f64);
+    Tensor squares = reduce_kept(ReductionOp::sum_squares, sub(wide, mean), shape, f64);
     return renamed(div(squares, degrees), shape.result);
   });
   return record<VarBackward>({x}, y, x, dims, shape.kept, correction, degrees);

@@ -74,9 +74,12 @@ class ZeroSharding::Hook final : public CommHook {
     return {};
   }
 
+  /// An optimizer has pieces, even if none of them is this rank's.
+  void set_sharded() { is_sharded_ = true; }
+
   void gather(Communicator& comm) {
     NoGradGuard no_grad;
-    require(!waits_for_step() || is_optimized(),
+    require(is_sharded_ || !waits_for_step() || is_optimized(),
             "ZeroSharding: no optimizer has this rank's pieces of the parameters, so its step has "
             "changed nothing; make it with zero.parameters(), or call zero.shard(optimizer)");
     std::vector<Work> works;
@@ -150,6 +153,7 @@ class ZeroSharding::Hook final : public CommHook {
   }
 
   std::vector<Shard> shards_;
+  bool is_sharded_ = false;
 };
 
 ZeroSharding::ZeroSharding(DistributedDataParallel& ddp)
@@ -185,6 +189,7 @@ void ZeroSharding::shard(optim::Optimizer& optimizer) const {
             ", is not a parameter of the model; an optimizer can be sharded only once");
   optimizer.replace_parameters(
       [&](const Tensor& p) { return p.requires_grad() ? *hook_->pieces_of(p) : Tensors{p}; });
+  hook_->set_sharded();
 }
 
 void ZeroSharding::gather() { hook_->gather(comm_); }

@@ -52,8 +52,9 @@ class ZeroSharding {
   void shard(optim::Optimizer& optimizer) const;
 
   /// Call it after the optimizer's step: every rank gets the elements that the others have updated.
-  /// Throws Error after a backward if nothing has the pieces, as if the optimizer was made for the
-  /// model's parameters. Collective.
+  /// Throws Error after a backward if nothing has the pieces or has changed them, as if the
+  /// optimizer was made for the model's parameters. (A step of your own that writes through
+  /// data_ptr calls Tensor::bump_version.) Collective.
   void gather();
 
   /// Scales the gradients so that their norm over all ranks' pieces is at most max_norm. Returns

@@ -131,20 +131,30 @@ Wide<C> fold_part(const Tensor& x, const Nest& nest, std::int64_t offset, std::i
   return total;
 }
 
-/// Each output is the reduction of one short, dense run: the kernel takes many at a time.
+/// Each output is the reduction of one short, dense run: the kernel takes many at a time, where
+/// they are or converted to C.
 template <ReductionOp op, class C>
 void reduce_short_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
-  constexpr std::int64_t most = 64;
+  constexpr std::int64_t most = 64, elements = 2 * elements_per_run;
   const std::int64_t outputs = nest.kept[0], length = nest.inner.size;
   // Fewer long runs, so that there is work for many threads.
   const std::int64_t together =
-      std::clamp<std::int64_t>(4096 / std::max<std::int64_t>(length, 1), 1, most);
-  const auto* from = static_cast<const C*>(x.data_ptr());
+      std::clamp<std::int64_t>(elements / std::max<std::int64_t>(length, 1), 1, most);
   parallel_tasks((outputs + together - 1) / together, outputs * length, [&](std::int64_t task) {
+    std::array<C, elements> buffer;
     std::array<C, most> total;
     const std::int64_t first = task * together, count = std::min(together, outputs - first);
-    reduction_kernels<C>().runs(op, from + first * nest.kept_x[0], count, nest.kept_x[0], length,
-                                total.data());
+    const std::int64_t at = first * nest.kept_x[0];
+    if (x.dtype() == dtype_of<C>) {
+      reduction_kernels<C>().runs(op, static_cast<const C*>(x.data_ptr()) + at, count,
+                                  nest.kept_x[0], length, total.data());
+    } else {
+      const std::int64_t runs = nest.kept_x[0] == length ? count : 1;  // that are converted at once
+      for (std::int64_t i = 0; i < count; i += runs)
+        load(x.dtype(), x.data_ptr(), at + i * nest.kept_x[0], 1, runs * length,
+             &buffer[i * length]);
+      reduction_kernels<C>().runs(op, buffer.data(), count, length, length, total.data());
+    }
     store(y.dtype(), y.data_ptr(), first * nest.kept_y[0], nest.kept_y[0], count, total.data());
   });
 }
@@ -153,8 +163,7 @@ template <ReductionOp op, class C>
 void reduce_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
   using F = ReductionRule<op>;
   if (nest.reduced.empty() && nest.kept.size() == 1 && nest.inner.x == 1 &&
-      x.dtype() == dtype_of<C> && nest.inner.size <= elements_per_run &&
-      nest.kept[0] >= wanted_parts)
+      nest.inner.size <= elements_per_run && nest.kept[0] >= wanted_parts)
     return reduce_short_runs<op, C>(x, y, nest);
   const std::int64_t outputs = numel_of(nest.kept);
   const std::int64_t length = numel_of(nest.reduced) * nest.inner.size;

@@ -1,6 +1,8 @@
 // Operations that overwrite their tensor: what they record, their errors, and operands that overlap
 // the target. Expected numbers are PyTorch's, or follow from the definition.
 
+#include <numeric>
+
 #include "autograd/engine.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
@@ -9,6 +11,7 @@
 #include "autograd/record.h"
 #include "support/errors.h"
 #include "support/support.h"
+#include "tensor/creation.h"
 
 namespace rondo {
 namespace {
@@ -122,6 +125,16 @@ TEST(InPlace, OperandsMayOverlapTheTarget) {
     line.narrow(0, 1, n - 1).add_(line.narrow(0, 0, n - 1));
     EXPECT_TRUE(test::identical(line, expected));
   }
+}
+
+TEST(InPlace, OperandsOfFromBlobMayOverlapTheTarget) {
+  std::vector<float> memory(2000);
+  std::iota(memory.begin(), memory.end(), 0.0f);
+  const Tensor source = from_blob(memory.data(), {1999}, f32),
+               target = from_blob(memory.data() + 1, {1999}, f32);
+  target.copy_(source);
+  EXPECT_EQ(memory[0], 0);
+  for (std::size_t i = 1; i < memory.size(); ++i) ASSERT_EQ(memory[i], i - 1.0f) << i;
 }
 
 TEST(InPlace, AnOverlappingOperandKeepsItsGradient) {

@@ -277,6 +277,24 @@ TEST_P(ZeroTest, GatherRefusesAStepThatChangedNothing) {
   });
 }
 
+// An optimizer of the last layer alone leaves some ranks without a piece.
+TEST(Zero, SomeRanksMayHaveNoPieceInTheOptimizer) {
+  test::on_ranks(8, [](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model;
+    test::set_weights(model, 3);
+    DistributedDataParallel ddp(model, comm);
+    ZeroSharding zero(ddp);
+    optim::SGD sgd(model.fc3.parameters(), {.lr = 0.1});
+    zero.shard(sgd);
+    const auto before = model.fc3.weight.to_vector<float>();
+    const test::Batch batch = test::batch_of({20}, comm->rank(), f32);
+    cross_entropy(ddp(batch.x), batch.y).backward();
+    sgd.step();
+    zero.gather();
+    EXPECT_NE(model.fc3.weight.to_vector<float>(), before);
+  });
+}
+
 // Without no_sync: the averages of the two add up, as under plain DDP.
 TEST_P(ZeroTest, BackwardsAddUpUntilTheyAreZeroed) {
   on_ranks([](std::shared_ptr<Communicator> comm) {
